@@ -20,7 +20,7 @@ use lexopt::prelude::*;
 use server::{Loaded, Server};
 
 use self::report::{Read, Report, Verdict};
-use crate::cli::{self, Options};
+use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, with, word};
 use crate::config;
 use crate::diagnosis::preflight::{self, Obstacle, Preflight};
 use crate::misuse;
@@ -29,29 +29,35 @@ use crate::style::Style;
 use server::module::finding::{Finding, Topic, Weight};
 
 /// The help page of `tsubame check`.
-pub(crate) const USAGE: &str = "\
-tsubame check: everything that is wrong with a configuration, in one report
-
-Usage: tsubame check [-d directory] [-f file] [-D name] [-C line] [-c line] [options]
-
-  tsubame check -f /etc/apache2/apache2.conf
+pub(crate) static PAGE: HelpPage = HelpPage {
+    name: "check",
+    purpose: "everything that is wrong with a configuration, in one report",
+    usage: &["check {} [options]"],
+    brief: &CONFIGURATION,
+    text: "  tsubame check -f /etc/apache2/apache2.conf
 
 It goes on after the first error. The report covers missing modules and directives with what to write instead, what would stop
 the start, lines without effect, duplicates, sections that never match, certificates, logs, and the .htaccess files and scripts
 in the directories that you serve. It starts nothing and changes no file.
-
-Options:
-  --all               show every line that has no effect or differs from Apache, not only the names
-  --no-files          skip the directories that you serve
-  --directories N     look at no more than N of them (100000)
-  --json              print JSON
-  -h, --help          this page
-
+",
+    column: 22,
+    groups: &[(
+        "Options",
+        &[
+            word(&["--all"], "show every line that has no effect or differs from Apache, not only the names"),
+            word(&["--no-files"], "skip the directories that you serve"),
+            with(&["--directories"], Value::Any("N"), "look at no more than N of them (100000)"),
+            word(&["--json"], "print JSON"),
+            word(&["-h", "--help"], "this page"),
+        ],
+    )],
+    end: "\
 Exit status:
   0  it would start, and serve as Apache does
   1  it would start, but a feature would be lost
   2  it would not start, or the command line is wrong
-";
+",
+};
 
 /// The options of the command line.
 #[derive(Debug)]
@@ -69,11 +75,11 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let query = match read(&mut options, lexopt::Parser::from_args(args)) {
         Ok(Some(query)) => query,
         Ok(None) => {
-            output::print(USAGE);
+            output::print(&PAGE.page());
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            misuse::report(program, "check", USAGE, &why);
+            misuse::report(program, &PAGE, &why);
             return Verdict::DoesNotStart.exit_code();
         }
     };

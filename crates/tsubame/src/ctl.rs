@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use lexopt::prelude::*;
 use mpm::settings::MpmSettings;
 
-use crate::cli::{self, Options};
+use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, Word, with, word};
 use crate::misuse;
 use crate::output;
 use crate::style::Style;
@@ -30,43 +30,57 @@ pub(crate) use serve::serve;
 use wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART};
 
 /// The help page of `tsubame ctl`.
-pub(crate) const USAGE: &str = "\
-tsubame ctl: ask the running server, and give it orders
-
-Usage: tsubame ctl [-d directory] [-f file] [-D name] [-C line] [-c line] [--socket path] [--json] COMMAND
-
-  tsubame ctl -f /etc/apache2/apache2.conf status
+pub(crate) static PAGE: HelpPage = HelpPage {
+    name: "ctl",
+    purpose: "ask the running server, and give it orders",
+    usage: &["ctl {} COMMAND"],
+    brief: &{
+        let [root, file, name, before, after] = CONFIGURATION;
+        let socket = with(&["--socket"], Value::File("path"), "");
+        [root, file, name, before, after, socket, word(&["--json"], "")]
+    },
+    text: "  tsubame ctl -f /etc/apache2/apache2.conf status
 
 The PidFile of the configuration says which server you mean; --socket asks the one that listens at that path. The socket is that
 of ControlSocket, or else the PidFile's name with .ctl. Only root and the user who started the server may ask, and nothing is
 sent to a program of any other user. Options may stand before and after the command.
-
-Commands that ask (--json prints JSON):
-  status                  processes, workers, connections, and the queue of scripts
-  scripts                 runs, failures, memory and times of each script
-  config                  the configuration in effect, and what another line has replaced
-  diff                    what a restart would change: the configuration on disk beside the one in effect
-  explain URL | --mpm     as tsubame explain, for the running server
-  log-level               the levels that were changed since the last restart
-
-Commands that change something:
-  log-level MODULE LEVEL  set the level of a module, named as in LogLevel, until the next restart
-  log-level '*' LEVEL     set the level of all modules
-  log-level reset         go back to the levels of the configuration
-  reload-certificates     read certificates, keys and revocation lists again
-  graceful                restart; children finish what they serve
-  restart                 restart; children end at once
-  graceful-stop           stop when everything that is being served is finished
-  stop                    stop at once
-
+",
+    column: 26,
+    groups: &[("Commands that ask (--json prints JSON)", &ASK), ("Commands that change something", &CHANGE)],
+    end: "\
 Exit status:
   0  the server did it, or answered
   1  it refused, or could not be asked
-";
+",
+};
+
+const ASK: [Word; 6] = [
+    word(&["status"], "processes, workers, connections, and the queue of scripts"),
+    word(&["scripts"], "runs, failures, memory and times of each script"),
+    word(&["config"], "the configuration in effect, and what another line has replaced"),
+    word(&["diff"], "what a restart would change: the configuration on disk beside the one in effect"),
+    with(&["explain"], Value::Any("URL | --mpm"), "as tsubame explain, for the running server"),
+    word(&["log-level"], "the levels that were changed since the last restart"),
+];
+
+const CHANGE: [Word; 8] = [
+    with(
+        &["log-level"],
+        Value::Any("MODULE LEVEL"),
+        "set the level of a module, named as in LogLevel, until the next restart",
+    ),
+    with(&["log-level"], Value::Any("'*' LEVEL"), "set the level of all modules"),
+    with(&["log-level"], Value::Any("reset"), "go back to the levels of the configuration"),
+    word(&["reload-certificates"], "read certificates, keys and revocation lists again"),
+    word(&["graceful"], "restart; children finish what they serve"),
+    word(&["restart"], "restart; children end at once"),
+    word(&["graceful-stop"], "stop when everything that is being served is finished"),
+    word(&["stop"], "stop at once"),
+];
 
 /// The commands listed on the help page.
 fn commands() -> impl Iterator<Item = &'static str> {
-    USAGE.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).filter(|name| !name.is_empty())
+    ASK.iter().chain(&CHANGE).flat_map(|word| word.names).copied()
 }
 
 /// Runs `tsubame ctl`.
@@ -75,11 +89,11 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let Command { socket, words } = match read(&mut options, args) {
         Ok(Some(command)) => command,
         Ok(None) => {
-            output::print(USAGE);
+            output::print(&PAGE.page());
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            misuse::report(program, "ctl", USAGE, &why);
+            misuse::report(program, &PAGE, &why);
             return ExitCode::FAILURE;
         }
     };

@@ -23,7 +23,7 @@ use server::explain::Question;
 pub(crate) use effective::{everything, module_ids};
 pub(crate) use json::origin;
 
-use crate::cli::{self, Options};
+use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, with, word};
 use crate::config::{self, ConfigSource};
 use crate::diagnosis::print;
 use crate::misuse;
@@ -52,39 +52,64 @@ pub(crate) struct Query {
 }
 
 /// The help page of `tsubame explain`.
-pub(crate) const USAGE: &str = "\
-tsubame explain: why a request is answered as it is
-
-Usage: tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] [options] URL
-       tsubame explain [-d directory] [-f file] [-D name] [-C line] [-c line] --mpm | --config
-       tsubame ctl explain [options] URL            ask the running server instead
-
-  tsubame explain -f /etc/apache2/apache2.conf http://www.example.com/report?year=2026
+pub(crate) static PAGE: HelpPage = HelpPage {
+    name: "explain",
+    purpose: "why a request is answered as it is",
+    usage: &[
+        "explain {} [options] URL",
+        "explain {} --mpm | --config",
+        "ctl explain [options] URL            ask the running server instead",
+    ],
+    brief: &CONFIGURATION,
+    text: "  tsubame explain -f /etc/apache2/apache2.conf http://www.example.com/report?year=2026
 
 The first line is the verdict: the status that a client gets, and why. The directives that decided follow, each with its file
 and line, and then what happened, in short.
 
 URL is http://host:port/path?query, the same with https, or the path alone. Tsubame takes the request through all phases:
 virtual host, aliases, sections, .htaccess files, access, type. It sends nothing and runs no script.
-
-Options:
-  --all               show every step and every directive that the request met
-  --defaults          the same, with directives that are not about requests, and defaults
-  --method M          the method (GET)
-  --host NAME         what the client says in Host (the host of the URL, or ServerName); '': nothing, in HTTP/1.0
-  --header 'NAME: V'  add a field; may be given more than once
-  --from ADDRESS      where the client is (127.0.0.1 or ::1, as the server's address is)
-  --to ADDRESS:PORT   the address that the client connects to (that of the URL, or where the server listens)
-  --json              print JSON
-
-Instead of a URL:
-  --mpm               processes, threads and connections: what you asked for, and what will run
-  --config            the whole configuration: where each line stands, and what another line has replaced
-
+",
+    column: 22,
+    groups: &[
+        (
+            "Options",
+            &[
+                word(&["--all"], "show every step and every directive that the request met"),
+                word(&["--defaults"], "the same, with directives that are not about requests, and defaults"),
+                with(&["--method"], Value::Any("M"), "the method (GET)"),
+                with(
+                    &["--host"],
+                    Value::Any("NAME"),
+                    "what the client says in Host (the host of the URL, or ServerName); '': nothing, in HTTP/1.0",
+                ),
+                with(&["--header"], Value::Any("'NAME: V'"), "add a field; may be given more than once"),
+                with(
+                    &["--from"],
+                    Value::Any("ADDRESS"),
+                    "where the client is (127.0.0.1 or ::1, as the server's address is)",
+                ),
+                with(
+                    &["--to"],
+                    Value::Any("ADDRESS:PORT"),
+                    "the address that the client connects to (that of the URL, or where the server listens)",
+                ),
+                word(&["--json"], "print JSON"),
+            ],
+        ),
+        (
+            "Instead of a URL",
+            &[
+                word(&["--mpm"], "processes, threads and connections: what you asked for, and what will run"),
+                word(&["--config"], "the whole configuration: where each line stands, and what another line has replaced"),
+            ],
+        ),
+    ],
+    end: "\
 Exit status:
   0  there is an answer, whatever its status
   1  there is none: the configuration or the command line is wrong
-";
+",
+};
 
 /// Runs `tsubame explain` for the configuration on disk.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
@@ -92,11 +117,11 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let query = match read(Some(&mut options), lexopt::Parser::from_args(args)) {
         Ok(Some(query)) => query,
         Ok(None) => {
-            output::print(USAGE);
+            output::print(&PAGE.page());
             return ExitCode::SUCCESS;
         }
         Err(why) => {
-            misuse::report(program, "explain", USAGE, &why);
+            misuse::report(program, &PAGE, &why);
             return ExitCode::FAILURE;
         }
     };

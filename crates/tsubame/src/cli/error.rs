@@ -96,7 +96,7 @@ impl CommandLineError {
             CommandLineError::Mixed => {
                 "--port and a directory cannot be combined with a configuration (-f, -d, -C, -c, -D, -k, -t)".into()
             }
-            CommandLineError::Other(error) => misuse::reason(error, ""),
+            CommandLineError::Other(error) => misuse::reason(error, std::iter::empty()),
             CommandLineError::Help => String::new(),
         }
     }

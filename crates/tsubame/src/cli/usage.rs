@@ -1,5 +1,7 @@
 //! The usage texts of the program: that of httpd, a short one, and the help page.
 
+use super::help::HTTPD;
+
 /// httpd's own usage text.
 pub(super) fn usage(program: &str) -> String {
     let blank = " ".repeat(program.len());
@@ -9,29 +11,14 @@ pub(super) fn usage(program: &str) -> String {
        {blank} [-k start|restart|graceful|graceful-stop|stop]
        {blank} [-v] [-V] [-h] [-l] [-L] [-t] [-T] [-S] [-X]
 Options:
-  -D name            : define a name for use in <IfDefine name> directives
-  -d directory       : specify an alternate initial ServerRoot
-  -f file            : specify an alternate ServerConfigFile
-  -C \"directive\"     : process directive before reading config files
-  -c \"directive\"     : process directive after reading config files
-  -e level           : show startup errors of level (see LogLevel)
-  -E file            : log startup errors to file
-  -v                 : show version number
-  -V                 : show compile settings
-  -h                 : list available command line options (this page)
-  -l                 : list compiled in modules
-  -L                 : list available configuration directives
-  -t -D DUMP_VHOSTS  : show parsed vhost settings
-  -t -D DUMP_RUN_CFG : show parsed run settings
-  -S                 : a synonym for -t -D DUMP_VHOSTS -D DUMP_RUN_CFG
-  -t -D DUMP_MODULES : show all loaded modules 
-  -M                 : a synonym for -t -D DUMP_MODULES
-  -t -D DUMP_INCLUDES: show all included configuration files
-  -t                 : run syntax check for config files
-  -T                 : start without DocumentRoot(s) check
-  -X                 : debug mode (only one worker, do not detach)
-"
+{}",
+        options()
     )
+}
+
+/// httpd's options, a line each.
+fn options() -> String {
+    HTTPD.iter().map(|word| format!("  {:<19}: {}\n", word.term(), word.meaning)).collect()
 }
 
 /// The usage in three lines.
@@ -46,7 +33,7 @@ pub(super) fn short_usage(program: &str) -> String {
 }
 
 /// The help page.
-pub(crate) fn help(program: &str) -> String {
+pub(super) fn help(program: &str) -> String {
     format!(
         "{program}: a web server that reads Apache httpd 2.4 configuration unchanged
 
@@ -73,10 +60,6 @@ Names for -D that {program} itself looks at:
   FOREGROUND, NO_DETACH : do not become a daemon
   DUMP_CONFIG           : with -t and mod_info, show the configuration as it was read
 ",
-        usage(program)
-            .trim_start_matches("Usage: ")
-            .split_once("Options:")
-            .map_or("", |(_, options)| options)
-            .trim_start_matches('\n')
+        options()
     )
 }

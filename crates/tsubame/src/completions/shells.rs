@@ -2,34 +2,32 @@
 
 use std::fmt::Write as _;
 
-use super::{Page, Value, Word};
+use super::{Completed, CompletedWord};
+use crate::cli::Value;
 
-/// The options with the same kind of value, as a pattern for `case`.
-fn options(pages: &[Page], wanted: &Value) -> String {
+/// The options whose value is of one kind, as a pattern for `case`.
+fn options(pages: &[Completed], is_wanted: fn(Value) -> bool) -> String {
     let mut names: Vec<&str> = Vec::new();
     for word in pages.iter().flat_map(|page| &page.words) {
-        if word.value.as_ref() == Some(wanted) && !names.contains(&word.name.as_str()) {
-            names.push(&word.name);
+        if is_wanted(word.value) && !names.contains(&word.name) {
+            names.push(word.name);
         }
     }
     names.join("|")
 }
 
 /// The options that take one of a fixed set of words, such as `-k`, with these words.
-fn choices(pages: &[Page]) -> Vec<(&str, &[&'static str])> {
-    let chosen = pages[0].words.iter().filter_map(|word| match &word.value {
-        Some(Value::Of(words)) => Some((word.name.as_str(), &words[..])),
-        _ => None,
-    });
-    chosen.collect()
+fn choices(pages: &[Completed]) -> Vec<(&'static str, Vec<&'static str>)> {
+    let chosen = pages[0].words.iter().map(|word| (word.name, word.value.choice()));
+    chosen.filter(|(_, words)| !words.is_empty()).collect()
 }
 
-fn commands(pages: &[Page]) -> Vec<&str> {
+fn commands(pages: &[Completed]) -> Vec<&str> {
     pages[1..].iter().map(|page| page.name).collect()
 }
 
-fn names(words: &[Word]) -> String {
-    words.iter().map(|word| word.name.as_str()).collect::<Vec<_>>().join(" ")
+fn names(words: &[CompletedWord]) -> String {
+    words.iter().map(|word| word.name).collect::<Vec<_>>().join(" ")
 }
 
 /// Puts a text in single quotes.
@@ -37,12 +35,15 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-pub(super) fn bash(pages: &[Page]) -> String {
+pub(super) fn bash(pages: &[Completed]) -> String {
     let mut out = String::from(
         "# Made by `tsubame completions bash`.\n_tsubame() {\n    \
          local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words\n    case $before in\n",
     );
-    let (files, directories) = (options(pages, &Value::File), options(pages, &Value::Directory));
+    let (files, directories) = (
+        options(pages, |value| matches!(value, Value::File(_))),
+        options(pages, |value| matches!(value, Value::Directory(_))),
+    );
     let reply = "mapfile -t COMPREPLY < <(compgen";
     let _ = writeln!(out, "        {files}) compopt -o filenames; {reply} -f -- \"$word\"); return ;;");
     let _ = writeln!(out, "        {directories}) compopt -o filenames; {reply} -d -- \"$word\"); return ;;");
@@ -50,7 +51,7 @@ pub(super) fn bash(pages: &[Page]) -> String {
         let words = words.join(" ");
         let _ = writeln!(out, "        {name}) {reply} -W '{words}' -- \"$word\"); return ;;");
     }
-    let _ = writeln!(out, "        {}) return ;;\n    esac", options(pages, &Value::Any));
+    let _ = writeln!(out, "        {}) return ;;\n    esac", options(pages, |value| matches!(value, Value::Any(_))));
     out.push_str("    case $COMP_CWORD:${COMP_WORDS[1]} in\n");
     let (own, first) = (names(&pages[0].words), commands(pages).join(" "));
     let _ = writeln!(out, "        1:*) words='{first} {own}' ;;");
@@ -62,27 +63,28 @@ pub(super) fn bash(pages: &[Page]) -> String {
     out
 }
 
-pub(super) fn zsh(pages: &[Page]) -> String {
+pub(super) fn zsh(pages: &[Completed]) -> String {
     // `_arguments` wants colons and brackets escaped.
     let escape = |text: &str| text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:");
-    let specification = |word: &Word| {
-        let value = match &word.value {
-            None => String::new(),
-            Some(Value::File) => ":file:_files".into(),
-            Some(Value::Directory) => ":directory:_directories".into(),
-            Some(Value::Of(words)) => format!(":word:({})", words.join(" ")),
-            Some(Value::Any) => ":value: ".into(),
+    let specification = |word: &CompletedWord| {
+        let value = match word.value {
+            Value::None => String::new(),
+            Value::File(_) => ":file:_files".into(),
+            Value::Directory(_) => ":directory:_directories".into(),
+            Value::Signal(_) => format!(":word:({})", word.value.choice().join(" ")),
+            Value::Any(_) => ":value: ".into(),
         };
-        quoted(&format!("*{}[{}]{value}", word.name, escape(&word.meaning)))
+        quoted(&format!("*{}[{}]{value}", word.name, escape(word.meaning.trim())))
     };
-    let arguments = |out: &mut String, page: &Page, rest: &str| {
-        let (options, words): (Vec<&Word>, Vec<&Word>) = page.words.iter().partition(|word| word.name.starts_with('-'));
+    let arguments = |out: &mut String, page: &Completed, rest: &str| {
+        let (options, words): (Vec<&CompletedWord>, Vec<&CompletedWord>) =
+            page.words.iter().partition(|word| word.name.starts_with('-'));
         out.push_str("            _arguments");
         options.iter().for_each(|word| {
             let _ = write!(out, " \\\n                {}", specification(word));
         });
         if !words.is_empty() {
-            let words: Vec<&str> = words.iter().map(|word| word.name.as_str()).collect();
+            let words: Vec<&str> = words.iter().map(|word| word.name).collect();
             let _ = write!(out, " \\\n                '*:word:({})'", words.join(" "));
         }
         let _ = writeln!(out, "{rest} ;;");
@@ -107,11 +109,11 @@ pub(super) fn zsh(pages: &[Page]) -> String {
     out
 }
 
-pub(super) fn fish(pages: &[Page]) -> String {
+pub(super) fn fish(pages: &[Completed]) -> String {
     let mut out = String::from("# Made by `tsubame completions fish`.\ncomplete -c tsubame -f\n");
     let all = commands(pages).join(" ");
     for page in &pages[1..] {
-        let meaning = quoted(&page.purpose);
+        let meaning = quoted(page.purpose);
         let _ = writeln!(out, "complete -c tsubame -n '__fish_is_nth_token 1' -a {} -d {meaning}", page.name);
     }
     for page in pages {
@@ -119,19 +121,19 @@ pub(super) fn fish(pages: &[Page]) -> String {
             "" => format!("not __fish_seen_subcommand_from {all}"),
             name => format!("__fish_seen_subcommand_from {name}"),
         };
-        for Word { name, value, meaning } in &page.words {
+        for CompletedWord { name, value, meaning } in &page.words {
             let word = match (name.strip_prefix("--"), name.strip_prefix('-')) {
                 (Some(long), _) => format!("-l {long}"),
                 (None, Some(short)) => format!("-s {short}"),
                 (None, None) => format!("-a {name}"),
             };
             let value = match value {
-                None => String::new(),
-                Some(Value::File | Value::Directory) => " -r -F".into(),
-                Some(Value::Of(words)) => format!(" -x -a {}", quoted(&words.join(" "))),
-                Some(Value::Any) => " -x".into(),
+                Value::None => String::new(),
+                Value::File(_) | Value::Directory(_) => " -r -F".into(),
+                Value::Signal(_) => format!(" -x -a {}", quoted(&value.choice().join(" "))),
+                Value::Any(_) => " -x".into(),
             };
-            let _ = writeln!(out, "complete -c tsubame -n '{when}' {word}{value} -d {}", quoted(meaning));
+            let _ = writeln!(out, "complete -c tsubame -n '{when}' {word}{value} -d {}", quoted(meaning.trim()));
         }
     }
     out

@@ -215,7 +215,7 @@ fn explained(words: Vec<String>, context: &ControlContext<'_>, style: Style) -> 
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     let query = match explain::read(None, lexopt::Parser::from_args(words)) {
         Ok(Some(query)) => query,
-        Ok(None) => return Ok(explain::USAGE.to_string()),
+        Ok(None) => return Ok(explain::PAGE.page()),
         Err(why) => return Err(format!("explain: {why}")),
     };
     if let Some(children) = context.children {
