@@ -406,9 +406,8 @@ impl Reader {
             }
             OnRead::DefaultRuntimeDir => {
                 let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                // On Debian it is in /run, which is empty after a boot. The server creates the last directory of the
-                // path when it starts.
-                // The server does not create a directory named by a variable without a value: the variable is the mistake.
+                // On Debian the directory is in /run, which is empty after a boot: the server creates the last part of the
+                // path when it starts. A variable without a value in the path is a mistake, and no name.
                 let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
                 let can_be_made =
                     !path.contains("${") && self.system.is_dir(if above.is_empty() { "/" } else { above });

@@ -82,6 +82,18 @@ pub fn path() -> String {
     inherited().path.clone()
 }
 
+/// The `PATH` of the request's script: the one that `SetEnv` sets, or the server's.
+pub fn path_for(request: &Request) -> String {
+    request.env.get("PATH").map_or_else(path, str::to_string)
+}
+
+/// Variables in the form for a program: `NAME=value`. `None`: one has a zero byte, and no process could have it.
+pub fn lines<'a, N: AsRef<str> + 'a>(variables: impl IntoIterator<Item = &'a (N, String)>) -> Option<Vec<CString>> {
+    let line =
+        |(name, value): &(N, String)| CString::new(to_bytes(&format!("{}={value}", name.as_ref())).into_owned()).ok();
+    variables.into_iter().map(line).collect()
+}
+
 /// The variables of every kind of script (Apache's `ap_add_common_vars`).
 fn common(request: &Request) -> Variables {
     let mut all = headers(request);

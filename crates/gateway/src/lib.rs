@@ -27,5 +27,5 @@ pub mod script_log;
 pub use backend::StderrMessages;
 pub use caller::{CGI_TIMEOUT_MESSAGE, Caller, Cgi, TimeoutMessage};
 pub use process::end_all;
-pub use run::{filter, run, shell};
+pub use run::{NotStarted, filter, run, shell};
 pub use script_log::{ScriptLog, complain};

@@ -20,16 +20,22 @@ use crate::script::piped::Piped;
 use crate::script::{Event, Script, fail};
 use crate::script_log::{FailedRun, complain};
 
+/// A program was not started, for a reason that is in the log.
+#[derive(Debug)]
+pub struct NotStarted;
+
+/// Waits until a program of the request may run.
+async fn admit(request: &Request, program: &str, rules: &gate::Rules) -> Result<Permit, gate::Refusal> {
+    gate::enter(program, &request.vhost.name, rules, || request.client.has_ended()).await
+}
+
 /// Runs the script in the request's file, and turns its output into a response.
 pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResult {
     env::add(request).await;
-    let permit =
-        match gate::enter(&request.mapped.filename, &request.vhost.name, &cgi.rules, || request.client.has_ended())
-            .await
-        {
-            Ok(permit) => permit,
-            Err(refusal) => return response::turn_away(request, &caller, &refusal),
-        };
+    let permit = match admit(request, &request.mapped.filename, &cgi.rules).await {
+        Ok(permit) => permit,
+        Err(refusal) => return response::turn_away(request, &caller, &refusal),
+    };
     let script = match start(request, permit, &caller, cgi.daemons).await {
         Ok(script) => script,
         Err(status) => return HandlerResult::Status(status),
@@ -38,19 +44,16 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResu
 }
 
 /// Runs a shell command for a page, and returns its output as a part of that page. Its variables are already in the
-/// request's environment. `Err`: it did not start.
-pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) -> Result<Body, ()> {
-    let permit =
-        match gate::enter(&request.mapped.filename, &request.vhost.name, &cgi.rules, || request.client.has_ended())
-            .await
-        {
-            Ok(permit) => permit,
-            Err(refusal) => {
-                let text = format!("a command of {} is not started: {}", request.mapped.filename, refusal.reason);
-                request.log(caller.module, Level::Error, text);
-                return Err(());
-            }
-        };
+/// request's environment.
+pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) -> Result<Body, NotStarted> {
+    let permit = match admit(request, &request.mapped.filename, &cgi.rules).await {
+        Ok(permit) => permit,
+        Err(refusal) => {
+            let text = format!("a command of {} is not started: {}", request.mapped.filename, refusal.reason);
+            request.log(caller.module, Level::Error, text);
+            return Err(NotStarted);
+        }
+    };
     let command = command::Command::shell(request, text);
     match spawn::start(request, command, None, permit, &caller, cgi.daemons).await {
         Ok(started) => {
@@ -59,32 +62,33 @@ pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) 
         }
         Err(failure) => {
             not_started(request, &caller, failure);
-            Err(())
+            Err(NotStarted)
         }
     }
 }
 
 /// Sends a body through a program, whose output replaces the body. The program's variables are already in the request's
-/// environment. `Err`: it did not start.
+/// environment.
 pub async fn filter(
     request: &mut Request,
     caller: Caller,
     rules: gate::Rules,
     program: &[String],
     body: Body,
-) -> Result<Body, ()> {
-    let permit = gate::enter(&program[0], &request.vhost.name, &rules, || request.client.has_ended()).await;
-    let Ok(permit) = permit.map_err(|refusal| {
-        request.log(caller.module, Level::Error, format!("{} is not started: {}", program[0], refusal.reason));
-    }) else {
-        return Err(());
+) -> Result<Body, NotStarted> {
+    let permit = match admit(request, &program[0], &rules).await {
+        Ok(permit) => permit,
+        Err(refusal) => {
+            request.log(caller.module, Level::Error, format!("{} is not started: {}", program[0], refusal.reason));
+            return Err(NotStarted);
+        }
     };
     let (stdin, input) = match Input::new(RequestBody::of(body.into_stream()), 0) {
         Ok(pipe) => pipe,
         Err(error) => {
             permit.not_started();
             request.log_os(caller.module, Level::Error, &error, "no pipe for the body of an answer");
-            return Err(());
+            return Err(NotStarted);
         }
     };
     let command = command::Command::program(request, program);
@@ -95,7 +99,7 @@ pub async fn filter(
         }
         Err(failure) => {
             not_started(request, &caller, failure);
-            Err(())
+            Err(NotStarted)
         }
     }
 }

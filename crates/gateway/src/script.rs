@@ -13,5 +13,5 @@ mod stderr;
 
 pub(crate) use output::{Output, fail};
 pub(crate) use running::Script;
-pub(crate) use source::{Event, FIRST_PIECE, Failure, PIECE, Source};
+pub(crate) use source::{Event, FIRST_PIECE, Failure, PIECE, Reached, Source};
 pub(crate) use stderr::take_lines;

@@ -115,7 +115,7 @@ pub fn complain(
     text: &str,
 ) {
     request.log(module, Level::Error, format!("{number}: stderr from {}: {text}", request.mapped.filename));
-    if let Some(log) = log.filter(|_| !request.is_question()) {
+    if let Some(log) = log.filter(|_| !request.is_hypothetical()) {
         log.error(request, status, text);
     }
 }

@@ -155,17 +155,25 @@ fn days_in(year: u32, month: u32) -> u32 {
 }
 
 /// A time split into its parts, in the proleptic Gregorian calendar.
-struct Civil {
-    year: u32,
-    month: u32,
-    day: u32,
-    second_of_day: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Civil {
+    /// 0 to 9999.
+    pub year: u32,
+    /// 1 to 12.
+    pub month: u32,
+    /// 1 to 31.
+    pub day: u32,
+    /// 0 to 86 399.
+    pub second_of_day: u32,
     /// Since 1 January 1970.
     days: i64,
 }
 
 impl Civil {
-    fn of(seconds: i64) -> Civil {
+    /// The date of `seconds` since 1970 in UTC, or in a zone if its offset is added; times outside the years 0000 to 9999
+    /// become the nearest in them.
+    #[must_use]
+    pub fn of(seconds: i64) -> Civil {
         let first = days_from_civil(0, 1, 1) * DAY;
         let seconds = seconds.clamp(first, LAST);
         let days = seconds.div_euclid(DAY);
@@ -187,11 +195,22 @@ impl Civil {
         }
     }
 
-    fn weekday(&self) -> &'static str {
+    /// The day of the week, counted from Sunday, which is 0.
+    #[must_use]
+    pub fn day_of_week(&self) -> u32 {
+        // 1 January 1970 was a Thursday.
+        (self.days + 4).rem_euclid(7) as u32
+    }
+
+    /// `Sun` to `Sat`.
+    #[must_use]
+    pub fn weekday(&self) -> &'static str {
         WEEKDAYS[self.days.rem_euclid(7) as usize]
     }
 
-    fn month_name(&self) -> &'static str {
+    /// `Jan` to `Dec`.
+    #[must_use]
+    pub fn month_name(&self) -> &'static str {
         MONTHS[self.month as usize - 1]
     }
 

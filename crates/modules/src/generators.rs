@@ -20,6 +20,7 @@ pub mod mod_php;
 pub mod mod_speedycgi;
 pub mod mod_status;
 pub mod mod_suexec;
+mod obstacle;
 mod perl;
 mod script;
 mod shebang;

@@ -66,7 +66,7 @@ pub(crate) static EVENT: Mpm = Mpm {
 
 fn serve(child: Child) -> io::Result<()> {
     let mut event_loop = listener::event_loop(child.service)?;
-    let host = Arc::new(Requests {
+    let dispatcher = Arc::new(Requests {
         service: child.service,
         workers: child.workers.clone(),
         // A request mostly computes rather than waits.
@@ -77,9 +77,9 @@ fn serve(child: Child) -> io::Result<()> {
         threads: child.plan.workers,
         async_factor: child.plan.async_factor,
     });
-    thread_pool::start(&host, child.plan.stack, child.log_name)?;
-    host.handle.spawn(host.clone().attend());
-    let ended = event_loop.run(listener::live(child, host));
+    thread_pool::start(&dispatcher, child.plan.stack, child.log_name)?;
+    dispatcher.handle.spawn(dispatcher.clone().attend());
+    let ended = event_loop.run(listener::live(child, dispatcher));
     // The process is about to end, but until then workers may poll descriptors that are registered there.
     std::mem::forget(event_loop);
     ended?

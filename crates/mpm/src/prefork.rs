@@ -136,7 +136,7 @@ impl ChildLoop {
         if let Some((socket, peer)) = take_one(&std::mem::take(&mut self.child.listeners)) {
             self.child.workers.accepted();
             runtime::drain();
-            converse(&mut self.child, socket, peer)?;
+            serve_connection(&mut self.child, socket, peer)?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl ChildLoop {
         let is_last = self.child.workers.accepted();
         let mut next = Some((socket, peer));
         while let Some((socket, peer)) = next.take() {
-            match converse(&mut self.child, socket, peer)? {
+            match serve_connection(&mut self.child, socket, peer)? {
                 AfterServing::Nothing => {}
                 AfterServing::Last(Some(waiting)) => next = Some(waiting),
                 AfterServing::Last(None) => return Ok(Next::End),
@@ -199,7 +199,7 @@ enum AfterServing {
 }
 
 /// Serves one connection to its end, or until an order to end.
-fn converse(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<AfterServing> {
+fn serve_connection(child: &mut Child, socket: OwnedFd, peer: SocketAddr) -> io::Result<AfterServing> {
     let Child { service, workers, signals, listeners, .. } = child;
     let serving = async {
         let orders = watch(signals.descriptor(), Interest::READABLE)?;

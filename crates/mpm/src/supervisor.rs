@@ -1,4 +1,4 @@
-//! The parent: the one loop for all modules.
+//! The parent: the one loop for all multi-processing modules (MPMs).
 //!
 //! It waits for a signal or for the next second. Signals are read as data ([`SignalFd`]), so nothing ever interrupts
 //! it. Every turn does the same: reap processes that ended, carry out requests, start missing children.

@@ -54,14 +54,14 @@ pub(crate) static WORKER: Mpm = Mpm {
 };
 
 fn serve(child: Child) -> io::Result<()> {
-    let host = Arc::new(Threads {
+    let dispatcher = Arc::new(Threads {
         service: child.service,
         workers: child.workers.clone(),
         pool: ThreadPool::new(child.plan.workers, usize::MAX),
     });
     let mut event_loop = listener::event_loop(child.service)?;
-    thread_pool::start(&host, child.plan.stack, child.log_name)?;
-    event_loop.run(listener::live(child, host))?
+    thread_pool::start(&dispatcher, child.plan.stack, child.log_name)?;
+    event_loop.run(listener::live(child, dispatcher))?
 }
 
 struct Threads {

@@ -52,13 +52,13 @@ pub enum RequestKind {
     Main,
     /// An `ErrorDocument`, a script's `Location`, `Action`, or another internal redirect.
     Redirected(Arc<Previous>),
-    /// A look-up on behalf of another request: nothing is sent. Holds its merged section settings and user.
+    /// A subrequest on behalf of another request: nothing is sent. Holds its merged section settings and user.
     Subrequest {
         /// The asking request's settings: under the same settings, access need not be checked again.
         dir: Merged,
         /// The asking request's path.
         asker: Box<str>,
-        /// The nesting depth of look-ups.
+        /// The nesting depth of subrequests.
         depth: u32,
         /// How many internal redirects led to the asking request.
         redirects: u32,
@@ -143,7 +143,7 @@ pub struct Login {
     pub user: Option<String>,
     /// The way the user was authenticated.
     pub auth_type: Option<String>,
-    /// A one-time proof that was accepted for this request: its redirects and look-ups need no other.
+    /// A one-time proof that was accepted for this request: its redirects and subrequests need no other.
     pub proof: Option<String>,
     /// Further data about the user from the module that checked the password, for its own `Require` lines.
     pub known: Option<Arc<dyn Any + Send + Sync>>,
@@ -225,7 +225,7 @@ impl Request {
         }
     }
 
-    /// How many internal redirects led here, including those of the request that this is a look-up for.
+    /// How many internal redirects led here, including those of the request that this is a subrequest for.
     pub fn redirects(&self) -> u32 {
         match &self.kind {
             RequestKind::Main => 0,
@@ -245,14 +245,14 @@ impl Request {
         Some(at)
     }
 
-    /// Whether this is a look-up on behalf of another request.
+    /// Whether this is a subrequest on behalf of another request.
     pub fn is_subrequest(&self) -> bool {
         matches!(self.kind, RequestKind::Subrequest { .. })
     }
 
     /// Whether this is only a hypothetical request ([`explain`](crate::explain)): nothing may be written or changed for
     /// it.
-    pub fn is_question(&self) -> bool {
+    pub fn is_hypothetical(&self) -> bool {
         self.trace.is_some()
     }
 }

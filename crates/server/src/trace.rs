@@ -23,7 +23,8 @@ pub struct Trace {
     pub steps: Vec<Step>,
     /// The settings merged up to the point where the configuration became unreadable.
     pub(crate) cut_off: Option<Merged>,
-    /// Whoever makes the response is known and was not asked to: nothing else will happen. Look-ups share it.
+    /// The handler is known, and was not run, as this is no real request: nothing else will happen. Subrequests share the
+    /// flag.
     pub(crate) is_reached: Arc<AtomicBool>,
     /// Messages for the error log: recorded here instead of written. Code that logs may only read the request.
     said: Mutex<Vec<Step>>,
@@ -81,7 +82,7 @@ pub enum Step {
     Reason(Reason),
     /// A message of the error log.
     Logged(String, Level, String),
-    /// The steps of a look-up whose result became the request's own.
+    /// The steps of a subrequest whose result became the request's own.
     Adopted(Vec<Step>),
 }
 
@@ -114,7 +115,7 @@ pub struct Reason {
 }
 
 impl Trace {
-    /// The record of a look-up.
+    /// The record of a subrequest.
     pub(crate) fn of_lookup(&self) -> Trace {
         Trace { is_reached: self.is_reached.clone(), ..Trace::default() }
     }
@@ -169,13 +170,13 @@ impl Trace {
         self.layers.clear();
     }
 
-    /// Adds error log messages of a look-up whose result is not the request's own.
+    /// Adds error log messages of a subrequest whose result is not the request's own.
     pub(crate) fn overhear(&mut self, mut found: Trace) {
         found.hear();
         self.steps.extend(found.steps.into_iter().filter(|step| matches!(step, Step::Logged(..) | Step::Reason(_))));
     }
 
-    /// Continues with the result of a look-up.
+    /// Continues with the result of a subrequest.
     pub(crate) fn adopt(&mut self, mut found: Trace) {
         found.hear();
         self.layers = found.layers;

@@ -6,6 +6,8 @@ pub const BAD_DESCRIPTOR: i32 = libc::EBADF;
 pub const BROKEN_PIPE: i32 = libc::EPIPE;
 /// An argument makes no sense.
 pub const INVALID: i32 = libc::EINVAL;
+/// Input or output failed, for a reason without a number.
+pub const IO: i32 = libc::EIO;
 /// A directory, where a file is needed.
 pub const IS_DIRECTORY: i32 = libc::EISDIR;
 /// A file that does not exist.

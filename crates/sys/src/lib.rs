@@ -43,13 +43,15 @@ pub mod zstd;
 /// An error in the form in which Apache's log lines begin with it: `(98)Address already in use`.
 pub fn describe(error: &std::io::Error) -> String {
     match error.raw_os_error() {
-        Some(number) => {
-            let text = error.to_string();
-            let text = text.rsplit_once(" (os error").map_or(text.as_str(), |(text, _)| text);
-            format!("({number}){text}")
-        }
+        Some(number) => format!("({number}){}", reason(error)),
         None => error.to_string(),
     }
+}
+
+/// The text of an error alone: `Address already in use`.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" (os error").map_or(text.as_str(), |(text, _)| text).to_string()
 }
 
 /// Whether an error means that the process or the system has run out of descriptors, memory, or room for a process or a

@@ -12,8 +12,8 @@ pub(crate) struct Rates {
     pub(crate) responses: f64,
     /// Failures per second.
     pub(crate) failures: f64,
-    /// Latencies in microseconds.
+    /// The latency that half of the responses had at most, in microseconds.
     pub(crate) p50_us: u64,
-    /// See `p50_us`.
+    /// The latency that 99 of 100 responses had at most, in microseconds.
     pub(crate) p99_us: u64,
 }

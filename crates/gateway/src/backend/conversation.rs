@@ -19,7 +19,7 @@ use crate::caller::Caller;
 use crate::process;
 use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Messages, Protocol};
-use crate::script::{Event, FIRST_PIECE, Failure, PIECE, Source, take_lines};
+use crate::script::{Event, FIRST_PIECE, Failure, PIECE, Reached, Source, take_lines};
 
 /// How many pieces are received or sent before others get their turn.
 const STEPS: usize = 16;
@@ -56,9 +56,9 @@ pub(crate) struct Conversation {
     frames: Frames,
     decoded: Messages,
     received: Vec<u8>,
-    /// Something was sent, and something has come.
+    /// Something was sent to the backend.
     sent_any: bool,
-    /// See `sent_any`.
+    /// Something has come from the backend.
     received_any: bool,
     ended: bool,
     /// Why it cannot go on, reported after everything that came before.
@@ -209,7 +209,7 @@ impl Conversation {
                 return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
             }
             let text = format!("cannot understand the backend of {}: {}", request.mapped.filename, invalid.0);
-            let failure = Failure { status: 500, text, level: Level::Error, lost: false, nothing_sent: false };
+            let failure = Failure::new(500, Level::Error, text);
             if output.len() > before {
                 self.failure = Some(failure);
                 return Poll::Ready(Some(Event::Output));
@@ -225,12 +225,12 @@ impl Conversation {
             _ if page.is_some() => {
                 let text = format!("{}: the handler leaves the answer to the server", request.mapped.filename);
                 let status = page.unwrap_or(500);
-                Some(Event::Failed(Failure { status, text, level: Level::Debug, lost: false, nothing_sent: false }))
+                Some(Event::Failed(Failure::new(status, Level::Debug, text)))
             }
             // Earlier output counts: a header may be there, and with it a response.
             Some((status, text)) if output.is_empty() => {
                 let text = format!("{}: {text}", request.mapped.filename);
-                Some(Event::Failed(Failure { status, text, level: Level::Error, lost: false, nothing_sent: false }))
+                Some(Event::Failed(Failure::new(status, Level::Error, text)))
             }
             _ if output.len() > before => Some(Event::Output),
             _ if self.ended => Some(Event::Ended),
@@ -267,13 +267,12 @@ impl Conversation {
         let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
         let when = if self.received_any { "in the middle of its answer" } else { "before it answered" };
         let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);
-        Event::Failed(Failure {
-            status: 500,
-            text,
-            level: Level::Error,
-            lost: !self.received_any,
-            nothing_sent: !self.sent_any,
-        })
+        let reached = match (self.received_any, self.sent_any) {
+            (true, _) => Reached::Response,
+            (false, true) => Reached::Request,
+            (false, false) => Reached::Nothing,
+        };
+        Event::Failed(Failure { reached, ..Failure::new(500, Level::Error, text) })
     }
 
     fn give_back(&mut self, outcome: Outcome) {
@@ -334,7 +333,7 @@ impl Source for Conversation {
             Ok(has_more_input) => has_more_input,
             Err(_) if self.is_data => {
                 let text = format!("{}: it became shorter while it was being read", request.mapped.filename);
-                let failure = Failure { status: 500, text, level: Level::Error, lost: false, nothing_sent: false };
+                let failure = Failure::new(500, Level::Error, text);
                 return Poll::Ready(Event::Failed(failure));
             }
             Err(error) => return Poll::Ready(Event::Body(error)),

@@ -76,7 +76,7 @@ async fn accept(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
         state: Mutex::new(State { last: first_number(), ..State::default() }),
         directory: manager.directory.clone(),
         users: manager.users.clone(),
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        processors: sys::affinity::processors(),
         tasks: Mutex::default(),
     });
     Shared::go(&shared, relieve(shared.clone()));

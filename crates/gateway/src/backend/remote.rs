@@ -140,7 +140,7 @@ impl RemoteCall<'_> {
             drop(awaited_responses);
             match begun {
                 Ok(()) => return response::relay(request, script, self.caller).await,
-                Err(Failure { lost: true, .. }) if repeat => {}
+                Err(failure) if repeat && failure.is_lost() => {}
                 Err(failure) => return HandlerResult::Status(self.log(request, failure)),
             }
         }

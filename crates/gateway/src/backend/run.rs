@@ -17,7 +17,7 @@ use super::wire::Outcome;
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
 use crate::protocol::{Protocol, fastcgi, plain, script_runtime};
-use crate::script::{Failure, Script};
+use crate::script::{Failure, Reached, Script};
 use crate::{env, response};
 
 /// How many backends a request may try, if one after the other is gone before it got the request.
@@ -130,8 +130,8 @@ pub(super) async fn begin_with_one(
             Ok(script) => return Ok(script),
             // One that took too long would do so again; the manager's clock differs a little from this one.
             Err(failure)
-                if failure.lost
-                    && (may_repeat_lost || may_send_again && failure.nothing_sent)
+                if failure.is_lost()
+                    && (may_repeat_lost || may_send_again && failure.reached == Reached::Nothing)
                     && class.settings.busy.is_none_or(|busy| began.elapsed() < busy / 2) =>
             {
                 tries += 1;

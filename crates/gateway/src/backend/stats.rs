@@ -50,25 +50,25 @@ pub(super) enum Field {
 pub struct PoolStats {
     /// The name of its class.
     pub name: String,
-    /// Existing backends, those of them that serve, and the most there may be.
+    /// Existing backends.
     pub size: u64,
-    /// See `size`.
+    /// Backends that serve a request.
     pub busy: u64,
-    /// See `size`.
+    /// The most backends there may be.
     pub max: u64,
     /// Waiting requests.
     pub waiting: u64,
-    /// The memory of its backends in bytes, as last weighed.
+    /// The memory of its backends in bytes, as last measured.
     pub memory: u64,
     /// Backends started.
     pub started: u64,
-    /// Requests served, and requests turned away.
+    /// Requests served.
     pub served: u64,
-    /// See `served`.
+    /// Requests turned away.
     pub refused: u64,
-    /// Total seconds that requests have waited for a backend, and have been served.
+    /// Total seconds that requests have waited for a backend.
     pub waited: f64,
-    /// See `waited`.
+    /// Total seconds that requests have been served.
     pub worked: f64,
     /// The longest wait of a request, in seconds.
     pub longest_wait: f64,

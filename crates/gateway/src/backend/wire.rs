@@ -62,9 +62,9 @@ pub(super) struct Grant {
     pub(super) queued: bool,
     /// The lease's number.
     pub(super) lease: u64,
-    /// The row of the pool's numbers, and the place of the lease's cell there; the largest number means none.
+    /// The row of the pool's numbers; the largest number means none.
     pub(super) row: u64,
-    /// See `row`.
+    /// The place of the lease's cell in that row; the largest number means none.
     pub(super) place: u64,
     /// How many more requests the lease may cover.
     pub(super) more: u64,
@@ -164,6 +164,7 @@ fn given(number: u64) -> Option<u64> {
     (number != u64::MAX).then_some(number)
 }
 
+/// The protocols, by their numbers.
 const PROTOCOLS: [Protocol; 3] = [Protocol::FastCgi, Protocol::Runtime, Protocol::Plain];
 /// The numbers of a class, and its texts.
 const NUMBERS: usize = 19;
@@ -175,7 +176,11 @@ impl Class {
         let PoolSettings { max, min, keep, max_of_all, idle, lifetime, requests, busy, memory, score, wait, queue } =
             self.settings;
         let points = score.unwrap_or(Score { start: 0, end: 0, second: 0, limit: 0 });
-        let protocol = PROTOCOLS.iter().position(|known| *known == self.protocol).unwrap_or_default() as u64;
+        let protocol = match self.protocol {
+            Protocol::FastCgi => 0,
+            Protocol::Runtime => 1,
+            Protocol::Plain => 2,
+        };
         let numbers: [u64; NUMBERS] = [
             protocol,
             match self.concurrency {

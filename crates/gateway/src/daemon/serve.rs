@@ -124,7 +124,7 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
         Ok(pid) => process(pid),
         Err(NotStarted::Owner(why)) => return Message::Refused(why).send(&connection),
         Err(NotStarted::System(error)) => {
-            return Message::Failed(error.raw_os_error().unwrap_or_default()).send(&connection);
+            return Message::Failed(error.raw_os_error().unwrap_or(sys::errno::IO)).send(&connection);
         }
     };
     let Some(pid) = process.pid() else { return };

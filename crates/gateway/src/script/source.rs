@@ -36,10 +36,32 @@ pub(crate) struct Failure {
     pub(crate) text: String,
     /// Its level.
     pub(crate) level: Level,
-    /// The connection ended before the first byte of the response: another backend may be tried.
-    pub(crate) lost: bool,
-    /// In addition, nothing of the request had been sent.
-    pub(crate) nothing_sent: bool,
+    /// How far the request got.
+    pub(crate) reached: Reached,
+}
+
+/// How far a request got before its script could not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reached {
+    /// The connection ended before anything of the request had been sent: another backend may be tried.
+    Nothing,
+    /// The connection ended before the first byte of the response: another backend may be tried for a request that may
+    /// be repeated.
+    Request,
+    /// The script has begun to answer, or has refused.
+    Response,
+}
+
+impl Failure {
+    /// Of a script that has begun to answer, or has refused.
+    pub(crate) fn new(status: u16, level: Level, text: String) -> Failure {
+        Failure { status, text, level, reached: Reached::Response }
+    }
+
+    /// Whether the connection ended before the response began.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.reached < Reached::Response
+    }
 }
 
 /// A source of output.

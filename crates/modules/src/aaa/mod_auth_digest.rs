@@ -364,7 +364,7 @@ fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Diges
         let nc = digest.nc.as_deref().unwrap_or_default();
         return refused(Level::Error, false, format!("AH01773: invalid nc {nc} received - not a number"));
     };
-    // A proof accepted for this request also holds for its redirects and look-ups.
+    // A proof accepted for this request also holds for its redirects and subrequests.
     let proof = format!("{nonce} {nc}");
     if request.login.proof.as_ref() == Some(&proof) {
         return Ok(());

@@ -189,7 +189,7 @@ async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
             }
             made
         }
-        Err(()) => {
+        Err(gateway::NotStarted) => {
             filter.complain(request, OUTPUT, "aborting");
             request.response.set_status(500);
             Body::Empty

@@ -1,7 +1,7 @@
 //! Server-side includes: pages that are assembled while they are sent.
 //!
 //! Apache manual: mod_include. Doubtful cases were measured on 2.4.71. A page is read and sent piece by piece. Each
-//! included part is a separate look-up, which may wait for a script while the beginning of the page is on its way.
+//! included part is a separate subrequest, which may wait for a script while the beginning of the page is on its way.
 
 mod conditions;
 mod elements;

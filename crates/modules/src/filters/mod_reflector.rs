@@ -40,8 +40,8 @@ fn prepare(request: &mut Request) -> Option<HandlerResult> {
     if request.data.method != "POST" {
         let traces = request.allowed_methods().ends_with(",TRACE");
         request.response.err_headers_out.set("Allow", if traces { "OPTIONS,POST,TRACE" } else { "OPTIONS,POST" });
-        let is_question = request.data.method == "OPTIONS";
-        return Some(if is_question { HandlerResult::Body(Body::Empty) } else { HandlerResult::Status(405) });
+        let is_hypothetical = request.data.method == "OPTIONS";
+        return Some(if is_hypothetical { HandlerResult::Body(Body::Empty) } else { HandlerResult::Status(405) });
     }
     let now = http::date::http_date(sys::time::realtime_coarse().as_secs() as i64);
     request.response.headers_out.set("Last-Modified", String::from_utf8_lossy(&now));

@@ -61,7 +61,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
     daemon::set_address(socket.path());
     let users = Users { server: children.cloned(), owners: owners::all(server) };
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from).max(2);
+    let processors = || sys::affinity::processors().max(2);
     Ok(HelperProcess {
         name: "cgid",
         count: conf.count.or(None).unwrap_or_else(processors),

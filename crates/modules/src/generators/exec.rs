@@ -1,6 +1,6 @@
 //! Programs run by a page with server-side includes (`<!--#exec -->`): through mod_cgi or mod_cgid, like scripts.
 
-use gateway::Caller;
+use gateway::{Caller, NotStarted};
 use server::core::CoreServer;
 use server::{Body, Request};
 
@@ -27,8 +27,8 @@ pub(crate) fn executor(request: &Request) -> Option<Executor> {
 }
 
 impl Executor {
-    /// Runs a shell command with the environment of the request, in the directory of its file. `Err`: it did not start.
-    pub(crate) async fn shell(self, request: &mut Request, text: &str) -> Result<Body, ()> {
+    /// Runs a shell command with the environment of the request, in the directory of its file.
+    pub(crate) async fn shell(self, request: &mut Request, text: &str) -> Result<Body, NotStarted> {
         let (caller, cgi) = (
             caller(request, self.script_module),
             gateway::Cgi { rules: rules(request), daemons: self.script_module.daemons },
@@ -37,8 +37,8 @@ impl Executor {
     }
 }
 
-/// Sends the body of a response through a program of mod_ext_filter. `Err`: it did not start.
-pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body) -> Result<Body, ()> {
+/// Sends the body of a response through a program of mod_ext_filter.
+pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body) -> Result<Body, NotStarted> {
     let caller = Caller {
         module: "ext_filter",
         timeout_message: &gateway::CGI_TIMEOUT_MESSAGE,

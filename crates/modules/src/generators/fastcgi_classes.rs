@@ -1,12 +1,9 @@
 //! The FastCGI applications of the configuration, and the classes of processes that run them.
 
-use std::ffi::CString;
-
 use conf::{Keyed, Setting, settings};
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program};
 use gateway::owners::{self, Owner, Ownership};
 use gateway::protocol::fastcgi::Role;
-use http::text::to_bytes;
 use server::paths::{c_path, dir_name};
 use server::{Request, Server};
 
@@ -88,8 +85,7 @@ fn program(file: &str, application: &Application, owner: Option<Owner>, path: St
     let environment =
         std::iter::once(&path).filter(|_| !application.environment.iter().any(|(name, _)| name == "PATH"));
     let environment = environment.chain(&application.environment);
-    let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
-    let environment = environment.map(line).collect::<Option<Vec<_>>>()?;
+    let environment = gateway::env::lines(environment)?;
     Some(Program::new(file, &[], environment, dir_name(file), owner)?.nicer(application.nicer))
 }
 

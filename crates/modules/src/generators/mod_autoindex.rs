@@ -110,7 +110,7 @@ async fn list(request: &mut Request) -> io::Result<Body> {
     if query.options & TRACK_MODIFIED != 0 {
         track_modified(request);
     }
-    if request.data.method == "HEAD" || request.is_question() {
+    if request.data.method == "HEAD" || request.is_hypothetical() {
         // The body would not be sent, so it is not made.
         return Ok(page::nothing());
     }

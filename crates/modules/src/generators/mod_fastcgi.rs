@@ -4,6 +4,7 @@
 //! mod_fastcgi 2.4.6, its documentation. The differences: the process manager looks after all applications, and a
 //! waiting request is woken when one is free.
 
+use super::obstacle::Obstacle;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
@@ -19,7 +20,6 @@ use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use runtime::executor::Descriptor;
 use runtime::{Load, offload};
-use server::core::options::EXEC_CGI;
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
 use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
@@ -27,7 +27,6 @@ use super::fastcgi_classes::{FastCgiServer, application, class, named};
 use super::fastcgi_options::{Address, Application, Kind, options, run_as};
 use super::{backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::is_script_aliased;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "fastcgi_module", source: "mod_fastcgi.c", linked: false, directives: DIRECTIVES },
@@ -150,18 +149,20 @@ fn is_filtered(request: &Request) -> bool {
     request.handler_name() == Some("fastcgi-filter")
 }
 
-/// The conditions for running a file. One named in the configuration need not even exist.
+/// The conditions for running a file, in the order of mod_fastcgi.
+const ORDER: [Obstacle; 3] = [Obstacle::NeitherExecCgiNorAlias, Obstacle::Missing, Obstacle::Directory];
+
+/// Refuses a file that may not run. `None`: it may. One named in the configuration need not even exist.
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if named(request, &request.mapped.filename).is_some() {
         return None;
     }
-    let (status, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
-            (403, "Options ExecCGI is off in this directory")
-        }
-        None => (404, "script not found or unable to stat"),
-        Some(meta) if meta.is_dir() => (403, "attempt to invoke directory as script"),
-        _ => return None,
+    let (status, text) = match Obstacle::first(request, &ORDER)? {
+        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => (403, "Options ExecCGI is off in this directory"),
+        Obstacle::Missing => (404, "script not found or unable to stat"),
+        Obstacle::Directory => (403, "attempt to invoke directory as script"),
+        // The application decides.
+        Obstacle::PathInfo => return None,
     };
     request.log("fastcgi", Level::Error, format!("FastCGI: {text}: {}", request.mapped.filename));
     Some(HandlerResult::Status(status))

@@ -4,7 +4,7 @@
 //! request is woken when a process is free, whereas mod_fcgid looks once a second; nothing is scanned, so the intervals
 //! have no effect; and the processes of a replaced file end.
 
-use std::ffi::CString;
+use super::obstacle::Obstacle;
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
@@ -16,15 +16,12 @@ use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, c
 use gateway::body_buffer::{BufferError, buffer_body};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
-use http::text::to_bytes;
-use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
 use super::backends;
 use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::is_script_aliased;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "fcgid_module", source: "mod_fcgid.c", linked: false, directives: DIRECTIVES },
@@ -358,21 +355,24 @@ fn wrapper(request: &Request) -> Option<Wrapper> {
     of_suffix.or_else(|| conf.wrappers.get("")).cloned()
 }
 
-/// The conditions for asking an application. `None`: they are met.
+/// The conditions for asking an application, in the order of mod_fcgid. A virtual one needs no file.
+const ORDER: [Obstacle; 4] =
+    [Obstacle::NeitherExecCgiNorAlias, Obstacle::PathInfo, Obstacle::Missing, Obstacle::Directory];
+const VIRTUAL: [Obstacle; 2] = [Obstacle::NeitherExecCgiNorAlias, Obstacle::PathInfo];
+
+/// Refuses a file for which no application may be asked. `None`: one may.
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
     let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
+    let order: &[Obstacle] = if is_virtual { &VIRTUAL } else { &ORDER };
     let file = &request.mapped.filename;
-    let (status, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
+    let (status, text) = match Obstacle::first(request, order)? {
+        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => {
             (403, format!("location of script {file} does not have ExecCGI enabled"))
         }
-        _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
-            (404, format!("AcceptPathInfo off disallows user's path: {file}"))
-        }
+        Obstacle::PathInfo => (404, format!("AcceptPathInfo off disallows user's path: {file}")),
         // The access log says enough.
-        None if !is_virtual => return Some(HandlerResult::Status(404)),
-        Some(meta) if meta.is_dir() && !is_virtual => (403, format!("attempt to invoke directory as script: {file}")),
-        _ => return None,
+        Obstacle::Missing => return Some(HandlerResult::Status(404)),
+        Obstacle::Directory => (403, format!("attempt to invoke directory as script: {file}")),
     };
     request.log("fcgid", Level::Error, format!("mod_fcgid: {text}"));
     Some(HandlerResult::Status(status))
@@ -450,10 +450,9 @@ fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<
         None => conf.initial_env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     };
     if !environment.iter().any(|(name, _)| name == "PATH") {
-        environment.push(("PATH".into(), request.env.get("PATH").map_or_else(gateway::env::path, str::to_string)));
+        environment.push(("PATH".into(), gateway::env::path_for(request)));
     }
-    let line = |(name, value): &(String, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
-    let environment = environment.iter().map(line).collect::<Option<Vec<_>>>()?;
+    let environment = gateway::env::lines(&environment)?;
     let program = Program::new(path, arguments, environment, dir_name(path), owners::of(request))?;
     let program = match &request.mapped.stat {
         Some(meta) if own && file == request.mapped.filename => program.of_file(meta),

@@ -25,6 +25,9 @@ pub(crate) static MODULE: Module = Module {
     ],
 };
 
+/// The registries of mod_perl decline a directory, and then nobody serves it.
+const DIRECTORY: u16 = 404;
+
 const SCRIPTS: Handler = Handler::Later {
     claims: |request| matches!(request.handler_name(), Some("perl-script" | "modperl" | FORK)),
     check: refusal,
@@ -250,10 +253,10 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
             return Some(HandlerResult::Status(500));
         }
     };
-    if runs_file && let Some(answer) = perl::refusal(request, "perl") {
+    if runs_file && let Some(answer) = perl::refusal(request, "perl", DIRECTORY) {
         return Some(answer);
     }
-    if request.is_question() {
+    if request.is_hypothetical() {
         let what = if forks { "forked off its compiled template".to_string() } else { handler.unwrap_or_default() };
         interpreters(request, forks).explain(request, &what);
     }
@@ -263,7 +266,7 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
 /// The pool for a request.
 fn interpreters(request: &Request, forks: bool) -> Interpreters {
     let conf = request.host::<PerlServer>();
-    let processors = perl::processors();
+    let processors = sys::affinity::processors() as u64;
     let settings = PoolSettings {
         max: conf.max.or((2 * processors).max(INTERPRETERS)),
         min: conf.min.or(0),

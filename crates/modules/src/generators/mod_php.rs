@@ -147,7 +147,7 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
             (500, format!("{file}: {}", missing(request.server.main().settings.get())))
         }
         Some(_) => {
-            if request.is_question()
+            if request.is_hypothetical()
                 && let Ok(class) = program::class(request)
             {
                 let text = format!("PHP, in the pool '{}' of at most {}", class.name, class.settings.max);

@@ -27,7 +27,7 @@ pub(crate) static MODULE: Module = Module {
 
 const SCRIPTS: Handler = Handler::Later {
     claims: is_speedy,
-    check: |request| perl::refusal(request, "speedycgi").or_else(|| explain(request)),
+    check: |request| perl::refusal(request, "speedycgi", 403).or_else(|| explain(request)),
     run: |request| handle(request),
 };
 
@@ -95,7 +95,7 @@ fn is_speedy(request: &Request) -> bool {
 }
 
 fn explain(request: &mut Request) -> Option<HandlerResult> {
-    if request.is_question() {
+    if request.is_hypothetical() {
         pool(request).interpreters.explain(request, "a script that stays");
     }
     None
@@ -141,7 +141,7 @@ fn pool(request: &Request) -> SpeedyPool {
         switches,
         concurrency: Concurrency::One,
         settings: PoolSettings {
-            max: if backends == 0 { (FOR_EACH * perl::processors()).max(AT_LEAST) } else { backends },
+            max: if backends == 0 { (FOR_EACH * sys::affinity::processors() as u64).max(AT_LEAST) } else { backends },
             min: 0,
             requests: Some(runs).filter(|runs| *runs > 0),
             idle: Some(timeout).filter(|timeout| *timeout > 0).map(Duration::from_secs),

@@ -9,10 +9,10 @@ use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime,
 use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::CoreServer;
-use server::core::options::EXEC_CGI;
 use server::paths::{base_name, dir_name};
 use server::{HandlerResult, Request};
 
+use super::obstacle::Obstacle;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
 /// The system's perl.
@@ -27,12 +27,6 @@ static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
 
 /// Perl's own messages contain their origin.
 const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
-
-/// The number of processors, determined once: that requires reading files.
-pub(super) fn processors() -> u64 {
-    static PROCESSORS: OnceLock<u64> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from) as u64)
-}
 
 /// The inherited variables, as lines of an environment, read once: the server's own does not change while it runs.
 fn inherited() -> &'static [CString] {
@@ -115,18 +109,16 @@ pub(super) async fn run(
     converse(request, caller, &class, &Head::Runtime(handler), STDERR).await
 }
 
-/// The conditions for running a script in an interpreter. `None`: they are met.
-pub(super) fn refusal(request: &mut Request, module: &'static str) -> Option<HandlerResult> {
-    let (status, text) = match request.mapped.stat {
-        None => (404, "script not found or unable to stat"),
-        // The registries of mod_perl decline a directory, and then nobody serves it.
-        Some(meta) if meta.is_dir() && module == "perl" => (404, "attempt to invoke directory as script"),
-        Some(meta) if meta.is_dir() => (403, "attempt to invoke directory as script"),
-        Some(_) if request.options() & EXEC_CGI == 0 => (403, "Options ExecCGI is off in this directory"),
-        Some(_) if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
-            (404, "AcceptPathInfo off disallows user's path")
-        }
-        Some(_) => return None,
+/// The conditions for running a script in an interpreter, in the order of mod_perl.
+const ORDER: [Obstacle; 4] = [Obstacle::Missing, Obstacle::Directory, Obstacle::NoExecCgi, Obstacle::PathInfo];
+
+/// Refuses a script that may not run in an interpreter. `None`: it may. `of_directory` is the status for a directory.
+pub(super) fn refusal(request: &mut Request, module: &'static str, of_directory: u16) -> Option<HandlerResult> {
+    let (status, text) = match Obstacle::first(request, &ORDER)? {
+        Obstacle::Missing => (404, "script not found or unable to stat"),
+        Obstacle::Directory => (of_directory, "attempt to invoke directory as script"),
+        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => (403, "Options ExecCGI is off in this directory"),
+        Obstacle::PathInfo => (404, "AcceptPathInfo off disallows user's path"),
     };
     request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
     Some(HandlerResult::Status(status))

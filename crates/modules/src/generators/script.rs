@@ -7,14 +7,13 @@ use conf::values::{atoi, strtol};
 use conf::{Allowed, Cmd, Directive, Outcome, Setting, row, settings, shown};
 use gateway::{Caller, Cgi, ScriptLog};
 use server::Waiting;
-use server::core::options::EXEC_CGI;
 use server::core::{CoreDir, CoreServer};
 use server::paths::base_name;
 use server::{HandlerResult, Request};
 
 use super::mod_admission::rules;
+use super::obstacle::Obstacle;
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::is_script_aliased;
 
 pub(super) const SCRIPT_LOG: Directive =
     row("ScriptLog", Allowed::SERVER, Take1(set_log), "", "the name of a log for script debugging info");
@@ -110,43 +109,50 @@ fn log(request: &Request) -> Option<ScriptLog> {
 }
 
 /// Says why a script is not started, and which line forbids it.
-fn note_refusal(request: &Request, module: &str, status: u16, text: &str) {
-    let forbidden = text.starts_with("Options");
+fn note_refusal(request: &Request, module: &str, status: u16, obstacle: Obstacle) {
+    let forbidden = obstacle == Obstacle::NeitherExecCgiNorAlias;
     let origin = request.dir::<CoreDir>().options.0.origin().filter(|_| forbidden);
     request.note_reason(status, module, origin, |request| {
         let file = &request.mapped.filename;
-        match (forbidden, request.mapped.stat) {
-            (true, _) => ("Options".into(), format!("without ExecCGI forbid running {file}")),
-            (false, None) => (file.clone(), "does not exist".into()),
-            (false, Some(meta)) if meta.is_dir() => (file.clone(), "is a directory, not a script".into()),
-            (false, Some(_)) => {
+        match obstacle {
+            Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => {
+                ("Options".into(), format!("without ExecCGI forbid running {file}"))
+            }
+            Obstacle::Missing => (file.clone(), "does not exist".into()),
+            Obstacle::Directory => (file.clone(), "is a directory, not a script".into()),
+            Obstacle::PathInfo => {
                 ("AcceptPathInfo Off".into(), format!("forbids {} after {file}", request.mapped.path_info))
             }
         }
     });
 }
 
-/// The conditions for starting a script. `None`: they are met.
+/// The conditions for starting a script, in Apache's order.
+const ORDER: [Obstacle; 4] =
+    [Obstacle::NeitherExecCgiNorAlias, Obstacle::Missing, Obstacle::Directory, Obstacle::PathInfo];
+
+/// Refuses a script that may not start. `None`: it may.
 pub(super) fn refusal(request: &mut Request, script_module: &'static ScriptModule) -> Option<HandlerResult> {
     let [forbidden, missing, directory, no_path_info] = script_module.refusals;
-    let (status, number, text) = match request.mapped.stat {
-        _ if request.options() & EXEC_CGI == 0 && !is_script_aliased(request) => {
+    let Some(obstacle) = Obstacle::first(request, &ORDER) else {
+        // The start would find out anyway: only an explanation looks before.
+        let is_executable = request.mapped.stat.is_some_and(|meta| meta.is_executable());
+        if !request.is_hypothetical() || is_executable {
+            return None;
+        }
+        let text = |request: &Request| (request.mapped.filename.clone(), "is not executable (chmod +x)".into());
+        request.note_reason(500, script_module.module, None, text);
+        return Some(HandlerResult::Status(500));
+    };
+    let (status, number, text) = match obstacle {
+        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => {
             (403, forbidden, "Options ExecCGI is off in this directory")
         }
-        None => (404, missing, "script not found or unable to stat"),
-        Some(meta) if meta.is_dir() => (403, directory, "attempt to invoke directory as script"),
-        Some(_) if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
-            (404, no_path_info, "AcceptPathInfo off disallows user's path")
-        }
-        // The start would find that out anyway: only an explanation checks it before.
-        Some(meta) if request.is_question() && !meta.is_executable() => {
-            let text = |request: &Request| (request.mapped.filename.clone(), "is not executable (chmod +x)".into());
-            request.note_reason(500, script_module.module, None, text);
-            return Some(HandlerResult::Status(500));
-        }
-        Some(_) => return None,
+        Obstacle::Missing => (404, missing, "script not found or unable to stat"),
+        Obstacle::Directory => (403, directory, "attempt to invoke directory as script"),
+        Obstacle::PathInfo => (404, no_path_info, "AcceptPathInfo off disallows user's path"),
     };
     gateway::complain(request, script_module.module, number, log(request).as_ref(), status, text);
-    note_refusal(request, script_module.module, status, text);
+    note_refusal(request, script_module.module, status, obstacle);
     Some(HandlerResult::Status(status))
 }

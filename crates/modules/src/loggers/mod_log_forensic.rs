@@ -58,7 +58,7 @@ fn open(server: &Server) -> Result<(), String> {
 fn before(request: &mut Request) -> Flow {
     let host = request.vhost;
     let Some(file) = host.settings.get::<ForensicServer>().file.get() else { return Flow::Declined };
-    if request.previous().is_some() || request.is_question() {
+    if request.previous().is_some() || request.is_hypothetical() {
         return Flow::Declined;
     }
     if request.server.has_module(mod_unique_id::MODULE.info.id) {
@@ -85,7 +85,7 @@ fn before(request: &mut Request) -> Flow {
 fn after(request: &mut Request) {
     let Some(file) = request.host::<ForensicServer>().file.get() else { return };
     let original = request.original().map_or(&request.notes, |original| &original.notes);
-    if let Some(id) = original.get(ID).filter(|_| !request.is_question()) {
+    if let Some(id) = original.get(ID).filter(|_| !request.is_hypothetical()) {
         write(file, format!("-{id}").into_bytes());
     }
 }

@@ -217,7 +217,7 @@ fn is_served(found: &Request) -> bool {
     found.response.status() == 200 && (is_proxied || found.mapped.stat.is_some_and(|meta| meta.is_file()))
 }
 
-/// Adopts the response of a look-up.
+/// Adopts the response of a subrequest.
 fn take_response(request: &mut Request, found: &Request) {
     for (name, value) in found.notes.iter() {
         request.notes.set(name.to_string(), value);

@@ -59,7 +59,7 @@ fn fixup(request: &mut Request) -> Flow {
     if vars.is_empty() {
         return Flow::Declined;
     }
-    // The look-up for an index file may have added some already. There may be thousands, so each is looked at once.
+    // The subrequest for an index file may have added some already. There may be thousands, so each is looked at once.
     let mut added = HashSet::new();
     for (name, value) in request.env.iter() {
         let key = name.to_ascii_lowercase();

@@ -88,11 +88,11 @@ fn networks(cmd: &Cmd<'_>, host: &str) -> Result<Vec<Subnet>, String> {
 /// A file of proxies, in the form of the directives for them; a `#` begins a comment.
 fn add_proxies(cmd: &mut Cmd<'_>, file: &str, internal: bool) -> Outcome {
     let path = cmd.context.server_relative(file);
-    let bytes = cmd.context.system.read(&path).map_err(|why| {
-        let why = sys::describe(&why);
-        let why = why.split_once(')').map_or(&*why, |(_, words)| words);
-        format!("{}: Could not open file {path}: {why}", cmd.row.name)
-    })?;
+    let bytes = cmd
+        .context
+        .system
+        .read(&path)
+        .map_err(|why| format!("{}: Could not open file {path}: {}", cmd.row.name, sys::reason(&why)))?;
     for (number, line) in http::text::from_bytes(&bytes).lines().enumerate() {
         for word in words(line).iter().take_while(|word| !word.starts_with('#')) {
             let added = add_proxy(cmd, word, internal);

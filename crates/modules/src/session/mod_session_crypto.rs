@@ -69,7 +69,7 @@ fn add_passphrase(cmd: &mut Cmd<'_>, phrase: &str) -> Outcome {
 fn read_passphrases(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
     let text = std::fs::read_to_string(&path).map_err(|error| {
-        let why = error.raw_os_error().map_or_else(|| error.to_string(), |_| reason(&error));
+        let why = error.raw_os_error().map_or_else(|| error.to_string(), |_| sys::reason(&error));
         format!("{}: Could not open file {path}: {why}", cmd.row.name)
     })?;
     let phrases: Vec<String> = text.lines().flat_map(|line| words(line.trim())).collect();
@@ -78,12 +78,6 @@ fn read_passphrases(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
         return Err(format!("{}: there is no passphrase in {path}", cmd.row.name).into());
     }
     phrases.iter().try_for_each(|phrase| add_passphrase(cmd, phrase))
-}
-
-/// The text of an error without its number.
-fn reason(error: &std::io::Error) -> String {
-    let text = sys::describe(error);
-    text.split_once(')').map_or(text.clone(), |(_, text)| text.to_string())
 }
 
 /// The key of a passphrase. Trying one takes about as long as checking a strong password hash.

@@ -92,7 +92,7 @@ impl<H: Dispatcher> Acceptor<H> {
             }
             let share = self.share();
             if share == Share::ClearlyMore {
-                // Whoever sleeps is called: the kernel may have woken nobody but this child for all of a burst.
+                // Children that sleep are woken: the kernel may have woken nobody but this child for all of a burst.
                 self.go_away();
                 sleep(AFTER_YOU).await;
                 self.come_back();
@@ -175,6 +175,7 @@ impl<H: Dispatcher> Acceptor<H> {
                 // A child that cannot accept is useless; the parent starts another one.
                 let text = sys::describe(&error);
                 runtime::log!(self.module, Crit, "{text}: a listening socket cannot be watched, this child ends");
+                self.service.before_end();
                 std::process::exit(1);
             }
         }

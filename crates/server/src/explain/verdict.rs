@@ -46,7 +46,7 @@ pub(super) fn of(request: &Request, steps: &[Step], waits: Option<Option<&str>>)
     Verdict { status, reason, instead_of: hidden.and_then(|error| why(before, error)), page }
 }
 
-/// Steps of look-ups among those of the request.
+/// Steps of subrequests among those of the request.
 fn flatten<'a>(steps: &'a [Step], all: &mut Vec<&'a Step>) {
     for step in steps {
         match step {

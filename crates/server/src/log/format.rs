@@ -1,5 +1,6 @@
 //! `ErrorLogFormat` (Apache manual, core).
 
+use http::date::Civil;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
@@ -308,23 +309,17 @@ fn write_field(line: &mut String, what: &What, entry: &Entry<'_>) {
 fn write_time(line: &mut String, style: TimeStyle) {
     let now = sys::time::realtime();
     let seconds = now.as_secs() as i64;
-    let date = http::date::log_date(seconds, sys::time::local_offset(seconds));
-    // `21/Nov/2026:20:38:24 +0000`
-    let date = String::from_utf8_lossy(&date).into_owned();
-    let (day, month, year, clock) = (&date[0..2], &date[3..6], &date[7..11], &date[12..20]);
-    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
-        [((seconds + i64::from(sys::time::local_offset(seconds))).div_euclid(86_400)).rem_euclid(7) as usize];
+    let date = Civil::of(seconds + i64::from(sys::time::local_offset(seconds)));
+    let Civil { year, month, day, second_of_day, .. } = date;
+    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+    let clock = format_args!("{hour:02}:{minute:02}:{second:02}");
+    let (weekday, name) = (date.weekday(), date.month_name());
     let micros = now.subsec_micros();
     let _ = match style {
-        TimeStyle::Seconds => write!(line, "{weekday} {month} {day} {clock} {year}"),
-        TimeStyle::Micros => write!(line, "{weekday} {month} {day} {clock}.{micros:06} {year}"),
-        TimeStyle::Compact | TimeStyle::CompactMicros => {
-            const MONTHS: [&str; 12] =
-                ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-            let number = MONTHS.iter().position(|name| *name == month).unwrap_or(0) + 1;
-            let fraction = if matches!(style, TimeStyle::Compact) { String::new() } else { format!(".{micros:06}") };
-            write!(line, "{year}-{number:02}-{day} {clock}{fraction}")
-        }
+        TimeStyle::Seconds => write!(line, "{weekday} {name} {day:02} {clock} {year:04}"),
+        TimeStyle::Micros => write!(line, "{weekday} {name} {day:02} {clock}.{micros:06} {year:04}"),
+        TimeStyle::Compact => write!(line, "{year:04}-{month:02}-{day:02} {clock}"),
+        TimeStyle::CompactMicros => write!(line, "{year:04}-{month:02}-{day:02} {clock}.{micros:06}"),
     };
 }
 

@@ -24,12 +24,12 @@ const SHORT_LIFE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How long a program may read nothing at the end of the parent, and then neither end, before it is told to: it has only the end
-/// of its lines before it.
+/// When the parent ends, it closes the pipes of its programs. A program that neither reads nor ends for so long gets
+/// `SIGTERM`.
 const IDLE_MAX: Duration = Duration::from_secs(3);
-/// How long one that reads may take in all.
+/// How long a program that still reads may take in all.
 const READ_MAX: Duration = Duration::from_secs(20);
-/// How long it has to follow.
+/// How long a program has to follow `SIGTERM` before it gets `SIGKILL`.
 const OBEY_MAX: Duration = Duration::from_secs(1);
 /// How often it is looked whether it reads.
 const LOOK: Duration = Duration::from_millis(100);

@@ -138,7 +138,7 @@ impl ResponseHead {
         self.output_filters.clear();
     }
 
-    /// Continues as the response to a look-up's result, keeping this response's status.
+    /// Continues as the response to a subrequest's result, keeping this response's status.
     pub(crate) fn adopt(&mut self, found: ResponseHead) {
         self.content_type = found.content_type;
         self.type_by_script = found.type_by_script;

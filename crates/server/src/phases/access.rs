@@ -25,7 +25,7 @@ pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
     }
 }
 
-/// Whether another request was judged under the same settings: the one that asked for this look-up, or that led to this
+/// Whether another request was judged under the same settings: the one that asked for this subrequest, or that led to this
 /// redirect. An error document may be shown even if everything else is denied: the administrator chose it.
 fn is_known(request: &mut Request) -> bool {
     match &request.kind {

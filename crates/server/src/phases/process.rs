@@ -20,7 +20,7 @@ use crate::trace::HANDLER;
 
 /// The hooks of these modules for requests.
 pub fn hooks(modules: &[&'static Module]) -> Hooks {
-    module::request_hooks(modules, crate::phases::process::run)
+    module::request_hooks(modules, crate::phases::process::run_phases)
 }
 
 /// The response to the client.
@@ -250,7 +250,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
-/// Goes from the file name to the settings of its sections: the beginning of a look-up by file.
+/// Goes from the file name to the settings of its sections: the beginning of a subrequest by file.
 pub(crate) async fn map_file(request: &mut Request) -> Result<(), Flow> {
     begin_sections(request);
     match walk::directories(request) {
@@ -318,7 +318,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
         return match (result, hook) {
             (Some(result), _) => result,
             // A hypothetical request: a handler that would have to wait does not start.
-            (None, _) if request.is_question() => {
+            (None, _) if request.is_hypothetical() => {
                 request.trace.iter().for_each(|trace| trace.reached());
                 std::future::pending().await
             }
@@ -335,9 +335,9 @@ async fn handle(request: &mut Request) -> HandlerResult {
     HandlerResult::Status(500)
 }
 
-/// Asks the handlers for a part of another answer, with its filters applied. `Err`: there is none, and this status says
-/// why.
-pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
+/// Asks the handlers for a part of another response, with its filters applied. `Err`: there is none, and this status
+/// says why.
+async fn respond_as_part(request: &mut Request) -> Result<Body, u16> {
     loop {
         match handle(request).await {
             HandlerResult::Body(body) => {
@@ -345,7 +345,7 @@ pub(crate) async fn inner(request: &mut Request) -> Result<Body, u16> {
                 return Ok(filters::of(request).run(request, body).await);
             }
             HandlerResult::Status(status) => return Err(status),
-            // The nesting depth of look-ups is limited.
+            // The nesting depth of subrequests is limited.
             HandlerResult::Redirect { uri, .. } => {
                 let page = request.page.take();
                 *request = *request.lookup_link(&uri).await;
@@ -456,8 +456,8 @@ fn filter(request: &mut Request, mut body: Body) -> Body {
     body
 }
 
-/// Takes a look-up through the phases.
-pub(crate) fn run(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, Result<(), Flow>> {
+/// Takes a subrequest through the phases.
+pub(crate) fn run_phases(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, Result<(), Flow>> {
     Box::pin(async move {
         match from {
             SubrequestTarget::Path => map(request).await?,
@@ -472,9 +472,9 @@ pub(crate) fn run(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, 
 }
 
 impl Request {
-    /// Makes the response of a look-up's result, as a part of another one (a header of a listing, an include). `Err`:
+    /// Makes the response of a subrequest, as a part of another one (a header of a listing, an include). `Err`:
     /// there is none, and this status says why.
     pub async fn run_subrequest(&mut self) -> Result<Body, u16> {
-        inner(self).await
+        respond_as_part(self).await
     }
 }

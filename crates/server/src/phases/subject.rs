@@ -1,5 +1,6 @@
 //! The data of a request that expressions can access.
 
+use http::date::Civil;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
@@ -31,7 +32,7 @@ pub fn evaluate_keeping(request: &mut Request, expr: &Expr, eval: &mut Eval) -> 
     result
 }
 
-/// Like [`evaluate`], but look-ups in the condition (`-U`, `-F`) may wait; also returns the groups of the last match.
+/// Like [`evaluate`], but subrequests in the condition (`-U`, `-F`) may wait; also returns the groups of the last match.
 pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(bool, Eval), EvalError> {
     // The condition is evaluated again with each result, until it needs no more.
     let mut answers = Vec::new();
@@ -53,7 +54,7 @@ pub async fn evaluate_waiting(request: &mut Request, expr: &Expr) -> Result<(boo
     }
 }
 
-/// The most look-ups of one condition.
+/// The most subrequests of one condition.
 const LOOKUPS_MAX: usize = 100;
 
 /// Adds request fields that decided something to `Vary`.
@@ -128,14 +129,14 @@ impl Request {
         self.fails_closed()
     }
 
-    /// Refuses an undecidable request, for a logged reason. A look-up of it then knows that there is no result, whereas
+    /// Refuses an undecidable request, for a logged reason. A subrequest of it then knows that there is no result, whereas
     /// any other status is one.
     pub fn fails_closed(&self) -> Flow {
         self.undecided.store(true, Ordering::Relaxed);
         Flow::Status(500)
     }
 
-    /// Whether the result of this look-up is unknown.
+    /// Whether the result of this subrequest is unknown.
     pub fn is_undecided(&self) -> bool {
         self.response.status() == 500 && self.undecided.load(Ordering::Relaxed)
     }
@@ -160,7 +161,7 @@ type Answers = [(Access, String, Option<bool>)];
 struct OfRequest<'a> {
     request: &'a Request,
     vary: RefCell<Vec<String>>,
-    /// The results so far, if look-ups may wait.
+    /// The results so far, if subrequests may wait.
     answers: Option<&'a Answers>,
     /// The next target to look up.
     missing: RefCell<Option<(Access, String)>>,
@@ -232,7 +233,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn access(&self, access: Access, target: &str) -> Option<bool> {
-        // A look-up for its own target would recurse for ever.
+        // A subrequest for its own target would recurse for ever.
         if matches!(&self.request.kind, RequestKind::Subrequest { asker, .. } if **asker == *self.request.data.uri) {
             return Some(false);
         }
@@ -265,29 +266,22 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
     let seconds = || request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
     let local = || {
         let now = seconds();
-        // `21/Nov/2026:20:38:24 +0000`
-        http::date::log_date(now, sys::time::local_offset(now))
+        Civil::of(now + i64::from(sys::time::local_offset(now)))
     };
-    let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&local()[range]).into_owned();
-    let month = || {
-        const MONTHS: [&[u8]; 12] =
-            [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-        format!("{:02}", MONTHS.iter().position(|name| **name == local()[3..6]).unwrap_or(0) + 1)
-    };
+    let two = |number: u32| Cow::Owned(format!("{number:02}"));
     let text = |value: Option<&str>| value.map_or(Cow::Borrowed(""), |value| Cow::Owned(value.to_string()));
     Ok(match variable {
-        Variable::TimeYear => part(7..11).into(),
-        Variable::TimeMon => month().into(),
-        Variable::TimeDay => part(0..2).into(),
-        Variable::TimeHour => part(12..14).into(),
-        Variable::TimeMin => part(15..17).into(),
-        Variable::TimeSec => part(18..20).into(),
-        Variable::TimeWday => {
-            let days = (seconds() + i64::from(sys::time::local_offset(seconds()))).div_euclid(86_400);
-            (days + 4).rem_euclid(7).to_string().into()
-        }
+        Variable::TimeYear => format!("{:04}", local().year).into(),
+        Variable::TimeMon => two(local().month),
+        Variable::TimeDay => two(local().day),
+        Variable::TimeHour => two(local().second_of_day / 3600),
+        Variable::TimeMin => two(local().second_of_day / 60 % 60),
+        Variable::TimeSec => two(local().second_of_day % 60),
+        Variable::TimeWday => local().day_of_week().to_string().into(),
         Variable::Time => {
-            format!("{}{}{}{}{}{}", part(7..11), month(), part(0..2), part(12..14), part(15..17), part(18..20)).into()
+            let Civil { year, month, day, second_of_day, .. } = local();
+            let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+            format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}").into()
         }
         Variable::ServerSoftware => Cow::Borrowed(&request.server.software),
         Variable::ApiVersion => "20120211:142".into(),

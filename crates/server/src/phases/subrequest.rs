@@ -1,4 +1,4 @@
-//! Look-ups on behalf of a request: all phases except the handler, and nothing is sent.
+//! Subrequests: on behalf of a request: all phases except the handler, and nothing is sent.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::request::hooks::SubrequestTarget;
 use crate::request::{Request, RequestKind, Source};
 use crate::trace::Step;
 
-/// The result of a look-up: the request as it would be, with `status` 200 if it would be served.
+/// The result of a subrequest: the request as it would be, with `status` 200 if it would be served.
 pub type Subrequest = Box<Request>;
 
 /// The result of work that does not wait, except to yield to others a few times.
@@ -144,7 +144,7 @@ impl Request {
         speaker
     }
 
-    /// A stand-in with the settings and the mapping of this request: for look-ups on its behalf after it has gone on.
+    /// A stand-in with the settings and the mapping of this request: for subrequests on its behalf after it has gone on.
     pub fn stand_in(&self) -> Box<Request> {
         let mut stand_in = self.speaker();
         stand_in.data.header_only = self.data.header_only;
@@ -154,7 +154,7 @@ impl Request {
         stand_in
     }
 
-    /// The limit that forbids another look-up, after too many nested ones or redirects (`LimitInternalRecursion`).
+    /// The limit that forbids another subrequest, after too many nested ones or redirects (`LimitInternalRecursion`).
     fn limit_reached(&self) -> Option<(&'static str, String)> {
         let RequestKind::Subrequest { depth, redirects, .. } = self.kind else { return None };
         let plan = &self.vhost.plan;
@@ -210,7 +210,7 @@ impl Request {
         asking
     }
 
-    /// Continues as a look-up's result: the same response as if the client had requested it (`DirectoryIndex`,
+    /// Continues as a subrequest's result: the same response as if the client had requested it (`DirectoryIndex`,
     /// MultiViews).
     pub fn become_found(&mut self, found: Subrequest) {
         let mut found = *found;

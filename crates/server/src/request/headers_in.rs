@@ -75,7 +75,7 @@ impl Request {
         self.data.head.line()
     }
 
-    /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a look-up.
+    /// The protocol of the request line (`HTTP/1.1`); `INCLUDED` for a subrequest.
     pub fn protocol(&self) -> &'static str {
         if self.is_subrequest() { "INCLUDED" } else { self.data.head.version().as_str() }
     }

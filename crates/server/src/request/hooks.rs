@@ -231,7 +231,7 @@ pub(crate) struct ModuleHook<T> {
     pub(crate) hook: T,
 }
 
-/// The starting point of a look-up.
+/// The starting point of a subrequest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubrequestTarget {
     /// A URL path.

@@ -51,7 +51,7 @@ impl Request {
         }
     }
 
-    /// Records that a look-up's result is unused, like [`note_step`](Request::note_step), and the look-up's error log
+    /// Records that a subrequest's result is unused, like [`note_step`](Request::note_step), and the subrequest's error log
     /// messages.
     #[inline]
     pub fn note_unused(

@@ -21,7 +21,7 @@ pub(crate) struct CachedSettings {
 }
 
 /// The result of a file's last reading. A file that is read again with the same content is the same layer: within one
-/// request, an internal redirect or a look-up then finds the same settings, and needs no second access check.
+/// request, an internal redirect or a subrequest then finds the same settings, and needs no second access check.
 pub(crate) struct CachedLayer {
     pub(crate) rules: OverrideRules,
     pub(crate) tree: Vec<Node>,

@@ -1,6 +1,6 @@
 //! Which symbolic links the way to a file may lead through, checked once more when the file is opened.
 //!
-//! The walk through the directories has looked for links already. Whoever may write to a directory could exchange a file
+//! The walk through the directories has looked for links already. A user who may write to a directory could exchange a file
 //! for a link between that look and the opening, so the kernel checks the way that it goes itself.
 
 use std::ffi::CStr;

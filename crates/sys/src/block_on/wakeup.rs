@@ -47,7 +47,7 @@ impl<E: Raise> Wakeup<E> {
 
     /// For wakers: asks for another poll of the task.
     pub(crate) fn wake(&self) {
-        // Whoever finds the thread asleep acquires the event with the swap, so it is there.
+        // A waker that finds the thread asleep acquires the event with the swap, so the event is there.
         if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP
             && let Some(event) = self.event.get()
         {

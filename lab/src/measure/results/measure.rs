@@ -37,17 +37,17 @@ pub(crate) struct Load {
     pub(crate) bytes: u64,
     /// CPU time of the server, in seconds.
     pub(crate) server_cpu_seconds: f64,
-    /// Latencies in microseconds.
+    /// The shortest latency, in microseconds like those below.
     #[serde(default)]
     pub(crate) min_us: u64,
-    /// See `min_us`.
+    /// The mean latency.
     #[serde(default)]
     pub(crate) mean_us: f64,
-    /// See `min_us`.
+    /// The latency that half of the responses had at most.
     pub(crate) p50_us: u64,
-    /// See `min_us`.
+    /// The latency that 99 of 100 responses had at most.
     pub(crate) p99_us: u64,
-    /// See `min_us`.
+    /// The longest latency.
     pub(crate) max_us: u64,
     /// Complete TLS handshakes.
     #[serde(default)]
@@ -199,11 +199,11 @@ pub(crate) struct PressureEvents {
     /// Files answered, of those requested at a fixed rate.
     #[serde(rename = "file_answers")]
     pub(crate) file_responses: u64,
-    /// Their latencies, in microseconds.
+    /// The latency that half of the files had at most, in microseconds.
     pub(crate) file_p50_us: u64,
-    /// See `file_p50_us`.
+    /// The latency that 99 of 100 files had at most.
     pub(crate) file_p99_us: u64,
-    /// See `file_p50_us`.
+    /// The longest latency of a file.
     pub(crate) file_max_us: u64,
     /// Files that were not answered.
     pub(crate) file_errors: u64,

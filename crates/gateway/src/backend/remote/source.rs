@@ -8,7 +8,7 @@ use conf::Level;
 use server::Request;
 
 use crate::backend::conversation::Conversation;
-use crate::script::{Event, Failure, Source};
+use crate::script::{Event, Failure, Reached, Source};
 
 /// The longest status line, in bytes.
 const STATUS_LINE_MAX: usize = 8190;
@@ -61,14 +61,9 @@ impl RemoteSource {
         RemoteSource { conversation: Some(conversation), back, status_line, status, failed, timeout }
     }
 
-    fn failure(&self, status: u16, lost: bool, why: &str) -> Event {
-        Event::Failed(Failure {
-            status,
-            text: format!("{}: {why}", self.failed),
-            level: Level::Error,
-            lost,
-            nothing_sent: false,
-        })
+    fn failure(&self, status: u16, reached: Reached, why: &str) -> Event {
+        let text = format!("{}: {why}", self.failed);
+        Event::Failed(Failure { reached, ..Failure::new(status, Level::Error, text) })
     }
 }
 
@@ -78,10 +73,12 @@ impl Source for RemoteSource {
             let Some(conversation) = &mut self.conversation else { return Poll::Ready(Event::Ended) };
             let event = match conversation.poll_next(cx, request, output) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Event::Failed(failure)) => self.failure(self.status, failure.lost, &failure.text),
-                Poll::Ready(Event::TimedOut) => {
-                    self.failure(504, false, &format!("it has sent nothing for {} s", self.timeout.as_secs()))
-                }
+                Poll::Ready(Event::Failed(failure)) => self.failure(self.status, failure.reached, &failure.text),
+                Poll::Ready(Event::TimedOut) => self.failure(
+                    504,
+                    Reached::Response,
+                    &format!("it has sent nothing for {} s", self.timeout.as_secs()),
+                ),
                 Poll::Ready(event) => event,
             };
             if let (Event::Output, Some(line)) = (&event, &mut self.status_line) {
@@ -90,7 +87,11 @@ impl Source for RemoteSource {
                     Ok(false) => continue,
                     Err(()) => {
                         self.conversation = None;
-                        return Poll::Ready(self.failure(502, false, "its answer does not begin with a status line"));
+                        return Poll::Ready(self.failure(
+                            502,
+                            Reached::Response,
+                            "its answer does not begin with a status line",
+                        ));
                     }
                 }
             }

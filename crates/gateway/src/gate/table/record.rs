@@ -38,12 +38,11 @@ enum ScriptField {
 pub struct ScriptStats {
     /// Its file, or the end of a long name.
     pub name: String,
-    /// How many runs have ended, how many of those badly or before they could start, and how many requests were
-    /// refused.
+    /// Runs that have ended.
     pub runs: u64,
-    /// See `runs`.
+    /// Runs that ended badly, or before they could start.
     pub failures: u64,
-    /// See `runs`.
+    /// Requests that were refused a run.
     pub refused: u64,
     /// Bytes the next run is expected to need; 0 if no run has ended.
     pub expected: u64,
@@ -53,10 +52,10 @@ pub struct ScriptStats {
     pub cpu: Duration,
     /// Total time that requests have waited to be admitted.
     pub queued: Duration,
-    /// Half of the runs, and 99 of 100, took at most this long, as precisely as it is known: this is the mean of that
-    /// step's runs. 0 if no started run has ended.
+    /// Half of the runs took at most this long, as precisely as that is known: the mean of that step's runs. 0 if no
+    /// started run has ended.
     pub median: Duration,
-    /// See `median`.
+    /// 99 of 100 runs took at most this long, in the precision of `median`.
     pub p99: Duration,
     /// Runs at the moment.
     pub running: u64,

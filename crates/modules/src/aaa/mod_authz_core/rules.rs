@@ -227,8 +227,8 @@ pub(super) fn decide_now(rules: &Arc<Group>, request: &mut Request, refusals: &m
 async fn evaluate(group: &Group, request: &mut Request, refusals: &mut Refusals) -> Verdict {
     let all = group.kind.wants_all();
     let mut verdict = Verdict::Neutral;
-    // Whoever wants to know about each line gets each of them asked.
-    let one_by_one = request.is_question() || request.logs("authz_core", Level::Debug);
+    // A question, and a debug log, are about each line: then each is asked.
+    let one_by_one = request.is_hypothetical() || request.logs("authz_core", Level::Debug);
     let mut runs = if one_by_one { &[] } else { group.runs.as_slice() };
     let mut at = 0;
     while let Some(part) = group.parts.get(at) {
@@ -240,7 +240,7 @@ async fn evaluate(group: &Group, request: &mut Request, refusals: &mut Refusals)
             (None, Some(verdict), _) => verdict,
             (None, None, What::Require(require)) => {
                 let says = concluded(part, check(&require.check, request).await, request);
-                if says != Verdict::Granted && request.is_question() {
+                if says != Verdict::Granted && request.is_hypothetical() {
                     refusals.push((part.name(), require.origin.clone()));
                 }
                 says

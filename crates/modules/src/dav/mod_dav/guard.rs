@@ -19,7 +19,7 @@ use crate::dav::tree;
 pub(super) async fn keep_root(request: &Request, resource: &Resource) -> Result<(), Failure> {
     let (target, parent) = (&resource.target, resource.target.parent());
     let above = request.lookup_alike(&format!("{}/", http::uri::escape_path(&parent.uri))).await;
-    // The look-up may have gone on to an index in the collection.
+    // The subrequest may have gone on to an index in the collection.
     let there = match above.mapped.stat.is_some_and(|there| there.is_dir()) {
         true => bare(&above.mapped.filename),
         false => bare(dir_name(&above.mapped.filename)),

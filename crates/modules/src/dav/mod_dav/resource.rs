@@ -29,7 +29,7 @@ pub(super) fn resource(request: &Request) -> Result<Resource, Failure> {
         return Err(Failure::new(400, text).within("Could not fetch resource information."));
     }
     let path = format!("{}{}", mapped.filename, mapped.path_info);
-    // A look-up with its asker's settings skips the access check.
+    // A subrequest with its asker's settings skips the access check.
     if tree::is_state_path(&path) {
         return Err(Failure::new(403, "Access to the state directory denied."));
     }

@@ -388,7 +388,7 @@ impl Page {
                             self.insert(body, out).await?;
                             continue;
                         }
-                        Err(()) => {
+                        Err(gateway::NotStarted) => {
                             let file = self.file();
                             format!("AH01229: execution failure for parameter \"{tag}\" to tag exec in file {file}")
                         }

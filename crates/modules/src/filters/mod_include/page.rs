@@ -15,7 +15,7 @@ use super::variables::Variables;
 
 /// A page.
 pub(super) struct Page {
-    /// Stands for the page, and makes its look-ups.
+    /// Stands for the page, and makes its subrequests.
     pub(super) own: Box<Request>,
     pub(super) variables: Arc<Variables>,
     /// The environment of `own` includes the variables up to this change.

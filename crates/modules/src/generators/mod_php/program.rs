@@ -5,13 +5,12 @@
 //! below that directory and locks its settings; the others are like a `.user.ini`, so PHP itself refuses those that
 //! cannot be set per directory.
 
-use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime};
 use gateway::protocol::fastcgi::Role;
-use http::text::to_bytes;
 use server::Request;
 
 use super::settings::{PhpDir, PhpServer};
@@ -22,6 +21,12 @@ const INHERITED: [&str; 3] = ["LANG", "LC_ALL", "TMPDIR"];
 const DEPTH_MAX: usize = 200;
 /// The longest name of a script, in bytes: PHP has 4096 for it together with those steps.
 const NAME_MAX: usize = 4096 - 3 * DEPTH_MAX - 64;
+
+/// The inherited variables, read once: the server's own environment does not change while it runs.
+fn inherited() -> &'static [(&'static str, String)] {
+    static VARIABLES: OnceLock<Vec<(&str, String)>> = OnceLock::new();
+    VARIABLES.get_or_init(|| INHERITED.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?))).collect())
+}
 
 /// The class of processes that may run the request's script. `Err`: there is none, and this is why.
 pub(super) fn class(request: &Request) -> Result<Class, String> {
@@ -52,22 +57,20 @@ pub(super) fn class(request: &Request) -> Result<Class, String> {
     let ini = php.ini.iter().flat_map(|ini| ["-c".to_string(), ini.clone()]);
     let arguments: Vec<String> = ini.chain(["-d".to_string(), settings]).collect();
     let mut environment = vec![
-        ("PATH", request.env.get("PATH").map_or_else(gateway::env::path, str::to_string)),
+        ("PATH", gateway::env::path_for(request)),
         ("PHP_FCGI_CHILDREN", "0".to_string()),
         // The pool counts them.
         ("PHP_FCGI_MAX_REQUESTS", "0".to_string()),
     ];
     environment.extend(php.scan.iter().map(|scan| ("PHP_INI_SCAN_DIR", scan.clone())));
-    environment.extend(INHERITED.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?))));
-    let line = |(name, value): (&str, String)| CString::new(to_bytes(&format!("{name}={value}")).into_owned()).ok();
-    let environment = environment.into_iter().map(line).collect::<Option<Vec<_>>>();
-    let program = environment.and_then(|lines| Program::new(&php.program, &arguments, lines, "/", None));
+    environment.extend(inherited().iter().cloned());
+    let program =
+        gateway::env::lines(&environment).and_then(|lines| Program::new(&php.program, &arguments, lines, "/", None));
     let mut program = program.ok_or_else(|| format!("{file}: no program can be started with these settings of PHP"))?;
     if !others.is_empty() {
         program = program.with_runtime(Runtime::Text(others.clone()));
     }
     let host = request.vhost.name.clone();
-    let processors = std::thread::available_parallelism().map_or(1, |number| number.get() as u64);
     Ok(Class {
         name: name(&host, &admin, &others),
         module: "php".into(),
@@ -76,7 +79,7 @@ pub(super) fn class(request: &Request) -> Result<Class, String> {
         concurrency: Concurrency::One,
         program: program.limited_for(request),
         settings: PoolSettings {
-            max: conf.processes.get().copied().unwrap_or(8 * processors).max(1),
+            max: conf.processes.get().copied().unwrap_or(8 * sys::affinity::processors() as u64).max(1),
             idle: seconds(conf.idle()),
             requests: Some(conf.requests()).filter(|requests| *requests > 0),
             ..PoolSettings::default()

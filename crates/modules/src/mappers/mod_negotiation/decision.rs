@@ -38,7 +38,7 @@ pub(super) async fn decide(offer: &Offer, request: &mut Request, scripts: bool) 
     };
     let length = |index| offer.length(index);
     let Chosen { best, sure } = choice.choose(&offer.variants, &length);
-    let asked = best.filter(|_| request.is_question());
+    let asked = best.filter(|_| request.is_hypothetical());
     let reason = asked.map(|best| choice.reason(&offer.variants, best, &length));
     match best {
         Some(best) if sure => {

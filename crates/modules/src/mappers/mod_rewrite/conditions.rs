@@ -85,7 +85,7 @@ impl Pass<'_> {
             let result = if holds { "matched" } else { "not-matched" };
             format!("RewriteCond: input='{input}' pattern='{pattern}'{case} => {result}")
         });
-        if self.request.is_question() {
+        if self.request.is_hypothetical() {
             let result = if holds { "holds" } else { "does not hold" };
             let text = match condition.test {
                 Test::Expr(_) => format!("RewriteCond expr {pattern} {result}, for RewriteRule {}", rule.pattern),

@@ -148,7 +148,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether a look-up may make another: not if it is for the path of the request that asks.
+/// Whether a subrequest may make another: not if it is for the path of the request that asks.
 pub(super) fn may_look_up(request: &Request) -> bool {
     match &request.kind {
         RequestKind::Subrequest { asker, .. } => **asker != *request.data.uri,
@@ -156,7 +156,7 @@ pub(super) fn may_look_up(request: &Request) -> bool {
     }
 }
 
-/// Refuses a result that depends on an undecided look-up. As in Apache, one that ended with a status is decided.
+/// Refuses a result that depends on an undecided subrequest. As in Apache, one that ended with a status is decided.
 pub(super) fn decided(request: &Request, found: &Request, path: &str, origin: &Origin) -> Result<(), Flow> {
     if !found.is_undecided() {
         return Ok(());

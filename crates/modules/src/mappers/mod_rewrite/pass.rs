@@ -134,7 +134,7 @@ impl<'r> Pass<'r> {
     /// Applies the rules in order. `Err`: that cannot be decided.
     pub(super) async fn apply(&mut self, rules: &List) -> Result<Outcome, Flow> {
         let is_subrequest = self.request.is_subrequest();
-        let explains = self.request.is_question();
+        let explains = self.request.is_hypothetical();
         // If each comparison is logged, each has to happen.
         let many = if explains || self.trace.wants(3) { None } else { rules.many() };
         let mut candidates = Candidates::default();
@@ -291,7 +291,7 @@ impl<'r> Pass<'r> {
         self.vary.clear();
         self.vary_now.clear();
         if !self.conditions(rule).await? {
-            if self.request.is_question() {
+            if self.request.is_hypothetical() {
                 self.note(rule, origin, false, "matches, but a condition does not hold");
             }
             return Ok(None);
@@ -301,7 +301,7 @@ impl<'r> Pass<'r> {
             false => {
                 let new = self.expand(&rule.substitution, Some(rule), origin).await?;
                 self.trace(2, |pass| format!("rewrite '{}' -> '{}'", pass.path, new.text));
-                if self.request.is_question() {
+                if self.request.is_hypothetical() {
                     self.note(rule, origin, true, &format!("becomes '{}'", new.text));
                 }
                 if new.unsafe_question && !rule.given.flags.any(Flags::UNSAFE_QUESTION) {
@@ -321,7 +321,7 @@ impl<'r> Pass<'r> {
             cookie::add(self, &text);
         }
         let Some(output) = output else {
-            if self.request.is_question() {
+            if self.request.is_hypothetical() {
                 self.note(rule, origin, true, "matches, and stays as it is");
             }
             self.force(rule, origin).await?;

@@ -22,7 +22,7 @@ pub(super) enum Variable {
     Nothing,
 }
 
-/// A variable of a look-up.
+/// A variable of a subrequest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
     pub(super) variable: Variable,

@@ -17,9 +17,9 @@ pub struct ShownCertificate {
     pub serial: String,
     /// The SHA-256 digest of the certificate in hexadecimal digits.
     pub fingerprint: String,
-    /// The limits of its validity, in seconds since 1970.
+    /// When its validity begins, in seconds since 1970.
     pub begins: i64,
-    /// See `begins`.
+    /// When its validity ends, in seconds since 1970.
     pub ends: i64,
 }
 
