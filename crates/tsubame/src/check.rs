@@ -20,10 +20,9 @@ use lexopt::prelude::*;
 use server::{Loaded, Server};
 
 use self::report::{Read, Report, Verdict};
-use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, with, word};
+use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, misuse, with, word};
 use crate::config;
 use crate::diagnosis::preflight::{self, Obstacle, Preflight};
-use crate::misuse;
 use crate::output;
 use crate::style::Style;
 use server::module::finding::{Finding, Topic, Weight};

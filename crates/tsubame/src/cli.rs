@@ -3,6 +3,7 @@
 mod command;
 mod error;
 mod help;
+pub(crate) mod misuse;
 mod options;
 mod parse;
 mod paths;

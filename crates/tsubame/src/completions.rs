@@ -5,8 +5,8 @@ mod shells;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::cli::{HelpPage, Value, Word, word};
-use crate::{check, cli, ctl, explain, misuse, output};
+use crate::cli::{HelpPage, Value, Word, misuse, word};
+use crate::{check, cli, ctl, explain, output};
 
 /// The help page of `tsubame completions`.
 static PAGE: HelpPage = HelpPage {

@@ -19,8 +19,7 @@ use std::process::ExitCode;
 use lexopt::prelude::*;
 use mpm::settings::MpmSettings;
 
-use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, Word, with, word};
-use crate::misuse;
+use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, Word, misuse, with, word};
 use crate::output;
 use crate::style::Style;
 

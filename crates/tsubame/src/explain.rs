@@ -23,10 +23,9 @@ use server::explain::Question;
 pub(crate) use effective::{everything, module_ids};
 pub(crate) use json::origin;
 
-use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, with, word};
+use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, misuse, with, word};
 use crate::config::{self, ConfigSource};
 use crate::diagnosis::print;
-use crate::misuse;
 use crate::output;
 use crate::style::Style;
 

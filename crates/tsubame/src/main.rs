@@ -16,7 +16,6 @@ mod dump;
 mod explain;
 mod holder;
 mod messages;
-mod misuse;
 mod output;
 mod running;
 mod start;

@@ -87,7 +87,7 @@ pub(crate) fn is_loaded(cmd: &Cmd<'_>) -> bool {
     cmd.context.language.has_module(MODULE.info.id)
 }
 
-/// Prepares a statement for another module; returns the label for [`ask`].
+/// Prepares a statement for another module; returns the label for [`query`].
 pub(crate) fn prepare(cmd: &mut Cmd<'_>, module: &str, sql: &str) -> String {
     // Virtual hosts inherit statements of others: the same text is the same statement anywhere.
     let label = format!("{module}: {sql}");

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use conf::directive::nearest_name;
 
+use super::misuse;
 use super::program::is_httpd_name;
-use crate::misuse;
 
 /// Tsubame's own commands, which httpd does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

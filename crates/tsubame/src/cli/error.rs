@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use conf::Level;
 
 use super::command::{COMMANDS, is_no_directory, unknown_command};
+use super::misuse;
 use super::options::{Demo, SIGNALS};
 use super::program::is_httpd_name;
 use super::usage::{short_usage, usage};
-use crate::misuse;
 use crate::output;
 
 /// An error in the command line.

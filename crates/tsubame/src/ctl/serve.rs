@@ -15,11 +15,11 @@ use sys::time::monotonic;
 
 use super::wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART, RESTART_MAX, WORDS_MAX};
 use super::{difference, levels, status};
+use crate::cli::misuse;
 use crate::config::{self, Configured};
 use crate::diagnosis::explanation;
 use crate::diagnosis::preflight;
 use crate::explain;
-use crate::misuse;
 use crate::running::{ControlContext, Running};
 use crate::style::Style;
 

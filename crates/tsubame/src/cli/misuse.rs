@@ -2,7 +2,7 @@
 
 use conf::directive::nearest_name;
 
-use crate::cli::HelpPage;
+use super::help::HelpPage;
 use crate::output;
 
 /// Reports why the words after a command are wrong.
