@@ -40,7 +40,7 @@ use findings::Findings;
 use memory::Memory;
 use search::{Evaluation, Search};
 use space::{Candidate, EffectiveSettings, Mpm, SpaceLimits, mix, space};
-use trial::{Bench, Goal, Target};
+use trial::{Goal, Target, Trials};
 use verdict::{Case, Outcome, Proof};
 
 /// Choices for `tune`.
@@ -130,8 +130,8 @@ pub(crate) fn run(options: &TuneOptions) -> Result<()> {
         Some(url) => Target::Url(url.clone()),
         None => Target::Path(options.path.clone().unwrap_or(path)),
     };
-    let bench = Bench { starter, load: &options.load, target, cores: all, calm: Calm::default() };
-    let findings = Tuning { options, bench: &bench, base: &base, cores: &cores }.findings(host)?;
+    let trials = Trials { starter, load: &options.load, target, cores: all, calm: Calm::default() };
+    let findings = Tuning { options, trials: &trials, base: &base, cores: &cores }.findings(host)?;
     if let Some(directory) = &options.out {
         findings.write(directory)?;
     }
@@ -148,7 +148,7 @@ pub(crate) fn run(options: &TuneOptions) -> Result<()> {
 /// Tuning one configuration.
 struct Tuning<'t> {
     options: &'t TuneOptions,
-    bench: &'t Bench<'t>,
+    trials: &'t Trials<'t>,
     base: &'t Base,
     cores: &'t Cores,
 }
@@ -172,7 +172,7 @@ fn nothing_measured(tried: &[Evaluation]) -> Error {
 impl Tuning<'_> {
     /// The fewest workers to recommend.
     fn least(&self) -> u64 {
-        self.options.least_workers.unwrap_or(2 * self.bench.cores.len() as u64)
+        self.options.least_workers.unwrap_or(2 * self.trials.cores.len() as u64)
     }
 
     fn goal(&self) -> Goal {
@@ -229,9 +229,10 @@ impl Tuning<'_> {
         let shortest = search::shortest(tried.len(), options.budget - patience, overhead);
         let bar = progress::bar(search::steps(tried.len()) + 2 * options.rounds as usize);
         let deadline = Instant::now() + options.budget;
-        self.bench.calm.grant(patience);
+        self.trials.calm.grant(patience);
         let (goal, least) = (self.goal(), self.least());
-        let mut search = Search { bench: self.bench, base: self.base, goal, least, bar: bar.clone(), deadline, tried };
+        let mut search =
+            Search { trials: self.trials, base: self.base, goal, least, bar: bar.clone(), deadline, tried };
         let ranking = search.run(shortest, memory, self.cores.server.len() as u64);
         let tried: Vec<Evaluation> =
             ranking.into_iter().map(|at| search.tried[at].clone()).filter(Evaluation::is_known).collect();
@@ -253,7 +254,7 @@ impl Tuning<'_> {
         findings.reasons = case.reasons();
         let proof = self.proof(best, bar, &mut findings.doubts);
         findings.doubts.extend(case.stops());
-        let (disturbed, all) = self.bench.calm.disturbed();
+        let (disturbed, all) = self.trials.calm.disturbed();
         if disturbed > 0 {
             findings.doubts.push(format!(
                 "other programs used the processors when {disturbed} of {all} measurements began: figures vary more, and many threads \
@@ -292,7 +293,7 @@ impl Tuning<'_> {
         let file = self.base.write(None)?;
         let began = Instant::now();
         let mut most: Option<(UsedMemory, Option<AvailableMemory>)> = None;
-        let measured = self.bench.measure(&file, MEMORY_TIME, |server| {
+        let measured = self.trials.measure(&file, MEMORY_TIME, |server| {
             let Some(used) = UsedMemory::of(server) else { return };
             let room = server.roots().first().and_then(|root| AvailableMemory::of(*root));
             most = Some(most.map_or((used, room), |(before, _)| (before.most(used), room)));
@@ -349,14 +350,14 @@ impl Tuning<'_> {
         let files: [PathBuf; 2] = [self.base.write(best.setting)?, self.base.write(None)?];
         let best = best.name();
         let names = [best.as_str(), "present settings"];
-        self.bench.calm.grant(PROOF_PATIENCE);
+        self.trials.calm.grant(PROOF_PATIENCE);
         let mut sides = names.map(Side::new);
         in_turn(&mut sides, self.options.rounds, |round, side| {
             progress::announce(bar, &format!("round {}: {}", round + 1, side.name));
             let file: &Path = if side.name == names[0] { &files[0] } else { &files[1] };
-            let (_server, url) = self.bench.start(file)?;
+            let (_server, url) = self.trials.start(file)?;
             side.prepare(&self.options.load, &url)?;
-            self.bench.calm.wait(&self.bench.cores)?;
+            self.trials.calm.wait(&self.trials.cores)?;
             side.measure()?;
             bar.inc(1);
             Ok(())
@@ -369,7 +370,7 @@ impl Tuning<'_> {
 
     /// Its module and its version.
     fn server(&self) -> String {
-        let program = self.bench.starter.program();
+        let program = self.trials.starter.program();
         let version = programs::version_of(program, &["-v"]).unwrap_or_else(|| program.display().to_string());
         match self.base.mpm {
             Mpm::Nginx => version,
@@ -379,7 +380,7 @@ impl Tuning<'_> {
 
     /// The load, in words.
     fn describe(&self) -> String {
-        let what = match &self.bench.target {
+        let what = match &self.trials.target {
             Target::Path(path) => path,
             Target::Url(url) => url,
         };

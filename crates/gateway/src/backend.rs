@@ -8,7 +8,7 @@
 
 mod authorize;
 mod class;
-mod conversation;
+mod exchange;
 mod filter;
 mod lease;
 mod lease_state;
@@ -26,8 +26,8 @@ mod wire;
 
 pub use authorize::{Verdict, authorize, authorize_at};
 pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
-pub use conversation::StderrMessages;
+pub use exchange::StderrMessages;
 pub use filter::FilterData;
 pub use lease::set_address;
 pub use manager::{Manager, Users, serve};
-pub use run::{Head, converse, converse_over};
+pub use run::{Head, respond, respond_over};

@@ -52,7 +52,7 @@ pub(crate) async fn connect(host: &str, port: u16, deadline: Instant) -> io::Res
 }
 
 /// Sends a request and reads until the connection ends.
-pub(crate) async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &[u8]) -> io::Result<Vec<u8>> {
     write(&mut stream, message).await?;
     let mut response = Vec::new();
     loop {

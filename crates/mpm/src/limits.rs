@@ -55,8 +55,8 @@ pub struct Fixed {
 pub enum Spare {
     /// Children come and go to keep the idle workers between these two numbers.
     Between(usize, usize),
-    /// The number of children is fixed.
-    Fixed,
+    /// As many as happen to be idle.
+    FixedChildren,
 }
 
 /// When the check runs, which decides its wording.
@@ -326,7 +326,7 @@ pub(crate) fn percore(slots: &SettingsMap, processors: usize, rows: usize) -> Pl
         children: processors,
         workers: rows,
         start: processors,
-        spare: Spare::Fixed,
+        spare: Spare::FixedChildren,
         limits: (processors, rows),
         recycling: recycle::ranges(slots),
         async_factor: 0,

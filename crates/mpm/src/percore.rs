@@ -35,7 +35,7 @@ pub(crate) static PERCORE: Mpm = Mpm {
         busy: |_, _, _| String::new(),
     },
     plan: |settings, _| (percore(settings, sys::affinity::cpus(), ROWS), Vec::new()),
-    kind: Kind::Fixed,
+    kind: Kind::PerProcessor,
     rows: Rows::OfRequests,
     waiting_holds: false,
     serve,

@@ -73,7 +73,7 @@ impl Policy {
     /// Decides one round: once a second, and as soon as no worker is idle.
     pub fn decide(&mut self, spare: Spare, wanted: usize, counts: Counts) -> (Decision, Option<Remark>) {
         match spare {
-            Spare::Fixed => (fixed(wanted, counts.children), None),
+            Spare::FixedChildren => (fixed(wanted, counts.children), None),
             Spare::Between(min, max) => self.between(min, max, counts),
         }
     }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_fixed_number_is_kept() {
-        let decide = |children| Policy::new().decide(Spare::Fixed, 4, Counts { children, idle: 0, room: 9 }).0;
+        let decide = |children| Policy::new().decide(Spare::FixedChildren, 4, Counts { children, idle: 0, room: 9 }).0;
         assert_eq!([decide(1), decide(4), decide(6)], [Decision::Spawn(3), Decision::Keep, Decision::Retire(2)]);
     }
 }

@@ -188,7 +188,8 @@ impl Bench {
         let number = crate::experiments::subject::SUBJECTS
             .iter()
             .position(|subject| subject.id == trial.subject.id)
-            .unwrap_or(0);
+            // Each subject has a port range of its own; one that is made for a test has the range after all others.
+            .unwrap_or(crate::experiments::subject::SUBJECTS.len());
         let (many, clients) = match trial.shape {
             LoadShape::Many { protocol, .. } => (Some(self.made(trial.connections, *protocol)?), CLIENTS),
             _ => (None, trial.connections),

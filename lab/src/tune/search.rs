@@ -10,7 +10,7 @@ use super::base::Base;
 use super::halving::{Score, halve, rungs};
 use super::memory::Memory;
 use super::space::{Candidate, EffectiveSettings, neighbours};
-use super::trial::{Bench, Goal, Measurement};
+use super::trial::{Goal, Measurement, Trials};
 use crate::machine::error::Result;
 use crate::machine::interrupt;
 use crate::machine::stats::median;
@@ -41,7 +41,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 
 /// A search in progress.
 pub(super) struct Search<'b> {
-    pub(super) bench: &'b Bench<'b>,
+    pub(super) trials: &'b Trials<'b>,
     pub(super) base: &'b Base,
     pub(super) goal: Goal,
     /// The fewest workers to try.
@@ -70,7 +70,7 @@ impl Search<'_> {
     /// Searches; `shortest` is the length of the first measurements. Returns the numbers of the candidates, the best
     /// first.
     pub(super) fn run(&mut self, shortest: Duration, memory: Option<Memory>, cores: u64) -> Vec<usize> {
-        let clients = self.bench.load.clients();
+        let clients = self.trials.load.clients();
         let mut ranking = halve(self.tried.len(), |at, times| self.take(at, shortest * times));
         let is_setting =
             |tried: &[Evaluation], at: usize| tried[at].setting.is_some() && !tried[at].measurements.is_empty();
@@ -126,9 +126,9 @@ impl Search<'_> {
         let Evaluation { setting, measurements, .. } = &self.tried[at];
         let file = self.base.write(*setting)?;
         if measurements.is_empty() {
-            self.bench.starter.check(&file)?;
+            self.trials.starter.check(&file)?;
         }
-        self.bench.measure(&file, time, |_| {})
+        self.trials.measure(&file, time, |_| {})
     }
 }
 

@@ -18,7 +18,7 @@ use crate::measure::server::{Server, check_memory};
 
 /// The data shared by trials.
 #[derive(Debug)]
-pub(super) struct Bench<'o> {
+pub(super) struct Trials<'o> {
     pub(super) starter: Starter,
     pub(super) load: &'o LoadOptions,
     pub(super) target: Target,
@@ -117,7 +117,7 @@ impl Measurement {
 /// How often to read memory figures that take time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-impl Bench<'_> {
+impl Trials<'_> {
     /// Starts a server, and returns the URL to request.
     pub(super) fn start(&self, configuration: &Path) -> Result<(Server, String)> {
         let (server, address) = self.starter.start(configuration)?;

@@ -6,7 +6,7 @@ use conf::Level;
 use server::{Fields, Request, RequestBody, ScriptUse};
 
 use super::class::Class;
-use super::conversation::StderrMessages;
+use super::exchange::StderrMessages;
 use super::remote::{RemoteCall, RemoteProtocol, RemoteServer};
 use super::run::{Head, begin_with_one};
 use crate::caller::Caller;

@@ -19,7 +19,7 @@ use runtime::executor::{Descriptor, connect_local, timeout_at};
 use server::{HandlerResult, Request, dns};
 use sys::local::Kind;
 
-use super::conversation::{Conversation, StderrMessages};
+use super::exchange::{BackendExchange, StderrMessages};
 use super::run::{self, Head};
 use super::stream::Stream;
 use crate::caller::Caller;
@@ -103,7 +103,7 @@ pub struct RemoteCall<'a> {
 
 impl RemoteCall<'_> {
     /// Lets the server answer the request, whose environment is complete.
-    pub async fn converse(&self, request: &mut Request) -> HandlerResult {
+    pub async fn respond(&self, request: &mut Request) -> HandlerResult {
         let keep = self.server.keep;
         let env = std::mem::take(&mut request.env);
         let lines: Vec<_> =
@@ -157,7 +157,7 @@ impl RemoteCall<'_> {
         }
     }
 
-    /// The conversation over a connection, which `back` takes when the response is complete.
+    /// The exchange over a connection, which `back` takes when the response is complete.
     fn script(
         &self,
         request: &mut Request,
@@ -167,10 +167,10 @@ impl RemoteCall<'_> {
     ) -> Script {
         let RemoteCall { caller, server, protocol, head, stderr } = *self;
         let stream = Stream::new(socket);
-        let conversation = Conversation::new(request, head.protocol(), stream, None, bytes, caller, stderr);
+        let exchange = BackendExchange::new(request, head.protocol(), stream, None, bytes, caller, stderr);
         let status_line = protocol.status_line.then(StatusLine::default);
         let failed = (protocol.failed)(&server.name);
-        let remote = RemoteSource::new(conversation, back, status_line, protocol.status, failed, caller.timeout);
+        let remote = RemoteSource::new(exchange, back, status_line, protocol.status, failed, caller.timeout);
         Script::new(Box::new(remote), caller)
     }
 

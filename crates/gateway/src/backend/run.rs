@@ -9,7 +9,7 @@ use conf::Level;
 use server::{HandlerResult, Request};
 
 use super::class::Class;
-use super::conversation::{Conversation, StderrMessages};
+use super::exchange::{BackendExchange, StderrMessages};
 use super::filter::FilterData;
 use super::lease::{Lease, NoBackend};
 use super::stream::Stream;
@@ -74,7 +74,7 @@ impl Head {
 }
 
 /// Lets a backend of the class serve the request, and turns its output into a response.
-pub async fn converse(
+pub async fn respond(
     request: &mut Request,
     caller: Caller,
     class: &Class,
@@ -142,7 +142,7 @@ pub(super) async fn begin_with_one(
 }
 
 /// Lets a server that already runs serve the request, over an existing connection.
-pub async fn converse_over(
+pub async fn respond_over(
     request: &mut Request,
     caller: Caller,
     socket: OwnedFd,
@@ -169,11 +169,11 @@ async fn begin(
     caller: &Caller,
     stderr: StderrMessages,
 ) -> Result<Script, Failure> {
-    let mut conversation = Conversation::new(request, head.protocol(), stream, lease, bytes, caller, stderr);
+    let mut exchange = BackendExchange::new(request, head.protocol(), stream, lease, bytes, caller, stderr);
     if let Head::Filter(data) = head {
-        conversation = conversation.followed_by(data.body());
+        exchange = exchange.followed_by(data.body());
     }
-    let mut script = Script::new(Box::new(conversation), caller);
+    let mut script = Script::new(Box::new(exchange), caller);
     script.begins(request).await?;
     Ok(script)
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use conf::directive::Args::{Flag, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
-use gateway::backend::{Class, FilterData, Head, converse, converse_over};
+use gateway::backend::{Class, FilterData, Head, respond, respond_over};
 use gateway::body_buffer::buffer_body;
 use gateway::owners::Ownership;
 use gateway::protocol::fastcgi::Role;
@@ -222,7 +222,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
     let caller = caller(request, &application);
     match &application.address {
         Some(address) => match connect(address, application.wait).await {
-            Ok(socket) => converse_over(request, caller, socket, &head, STDERR).await,
+            Ok(socket) => respond_over(request, caller, socket, &head, STDERR).await,
             Err(error) => {
                 let text = format!("FastCGI: failed to connect to server \"{file}\"");
                 request.log_os("fastcgi", Level::Error, &error, text);
@@ -230,7 +230,7 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
             }
         },
         None => match class(request, &file, &application) {
-            Some(class) => converse(request, caller, &class, &head, STDERR).await,
+            Some(class) => respond(request, caller, &class, &head, STDERR).await,
             None => HandlerResult::Status(500),
         },
     }

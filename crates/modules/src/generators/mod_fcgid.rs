@@ -12,7 +12,7 @@ use conf::{
     Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings,
     shown,
 };
-use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, converse};
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, respond};
 use gateway::body_buffer::{BufferError, buffer_body};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
@@ -398,7 +398,7 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             return HandlerResult::Status(500);
         };
         request.response.flush = request.host::<FcgidServer>().output_buffer() == 0;
-        converse(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await
+        respond(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await
     })
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use conf::Level;
-use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, converse};
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, respond};
 use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::CoreServer;
@@ -106,7 +106,7 @@ pub(super) async fn run(
         request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
         return HandlerResult::Status(500);
     };
-    converse(request, caller, &class, &Head::Runtime(handler), STDERR).await
+    respond(request, caller, &class, &Head::Runtime(handler), STDERR).await
 }
 
 /// The conditions for running a script in an interpreter, in the order of mod_perl.

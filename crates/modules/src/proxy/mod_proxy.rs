@@ -17,7 +17,7 @@ use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
-pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, converse, prepare};
+pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, respond};
 use self::settings::{INHERIT, INTERPOLATE, ProxyDir, ProxyServer};
 pub(crate) use self::target::Target;
 

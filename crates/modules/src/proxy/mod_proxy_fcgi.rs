@@ -17,7 +17,7 @@ use gateway::protocol::fastcgi::Role;
 use http::text::{from_bytes, to_bytes};
 use server::{HandlerResult, Module, Request, evaluate_keeping, evaluate_string_keeping};
 
-use super::mod_proxy::{BackendProtocol, Destination, Scheme, Target, converse, prepare};
+use super::mod_proxy::{BackendProtocol, Destination, Scheme, Target, prepare, respond};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_fcgi_module", source: "mod_proxy_fcgi.c", linked: false, directives: DIRECTIVES },
@@ -147,7 +147,7 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         protocol: &PROTOCOL,
         stderr: STDERR,
     };
-    converse(request, &destination, &how).await
+    respond(request, &destination, &how).await
 }
 
 /// `ProxyFCGISetEnvIf`, whose conditions see the results of earlier ones.

@@ -9,7 +9,7 @@ use gateway::backend::Head;
 use gateway::backend::remote::RemoteProtocol;
 use server::{HandlerResult, Module, Request};
 
-use super::mod_proxy::{BackendProtocol, Destination, Scheme, Target, converse, prepare};
+use super::mod_proxy::{BackendProtocol, Destination, Scheme, Target, prepare, respond};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_scgi_module", source: "mod_proxy_scgi.c", linked: false, directives: DIRECTIVES },
@@ -79,7 +79,7 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         return answer;
     }
     let how = BackendProtocol { module: "proxy_scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
-    match converse(request, &destination, &how).await {
+    match respond(request, &destination, &how).await {
         HandlerResult::Body(body) => match file_instead(request) {
             Some(path) => {
                 drop(body);

@@ -9,7 +9,7 @@ use gateway::backend::remote::RemoteProtocol;
 use http::text::{from_bytes, to_bytes};
 use server::{HandlerResult, Module, Request};
 
-use super::mod_proxy::{BackendProtocol, Destination, Scheme, converse, prepare};
+use super::mod_proxy::{BackendProtocol, Destination, Scheme, prepare, respond};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_uwsgi_module", source: "mod_proxy_uwsgi.c", linked: false, directives: DIRECTIVES },
@@ -53,7 +53,7 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         set_path(request, &path);
     }
     let how = BackendProtocol { module: "proxy_uwsgi", head: Head::Uwsgi, protocol: &PROTOCOL, stderr: STDERR };
-    converse(request, &destination, &how).await
+    respond(request, &destination, &how).await
 }
 
 /// The path after the server's URL is the application's; the part before it in the request's path names the

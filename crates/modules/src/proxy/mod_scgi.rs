@@ -11,7 +11,7 @@ use gateway::backend::remote::{Address, RemoteServer};
 use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 
-use super::mod_proxy::{BackendProtocol, Destination, Target, converse, prepare};
+use super::mod_proxy::{BackendProtocol, Destination, Target, prepare, respond};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
@@ -145,7 +145,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
         return answer;
     }
     let how = BackendProtocol { module: "scgi", head: Head::Scgi, protocol: &PROTOCOL, stderr: STDERR };
-    converse(request, &destination, &how).await
+    respond(request, &destination, &how).await
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(crate) enum Kind {
     /// A child has workers, and connections that wait beside them.
     Async,
     /// A child for each processor.
-    Fixed,
+    PerProcessor,
 }
 
 /// Explains a plan that was made from these settings.
@@ -79,7 +79,7 @@ pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: 
             ));
             (sums, Some(each * plan.children))
         }
-        Kind::Fixed => (fixed(&asked, &plan), None),
+        Kind::PerProcessor => (fixed(&asked, &plan), None),
     };
     Explained { mpm, asked, sums, plan, connections }
 }
@@ -110,12 +110,12 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
     let row = |name, setting: &Setting<i64>, default: i64, runs: usize| DirectiveValue {
         name,
         configured: setting.get().copied().zip(setting.origin().cloned()),
-        wanted: (kind != Kind::Fixed).then(|| setting.or(default)),
-        runs: (kind != Kind::Fixed).then_some(runs),
+        wanted: (kind != Kind::PerProcessor).then(|| setting.or(default)),
+        runs: (kind != Kind::PerProcessor).then_some(runs),
     };
     let (min, max) = match plan.spare {
         Spare::Between(min, max) => (min, max),
-        Spare::Fixed => (0, 0),
+        Spare::FixedChildren => (0, 0),
     };
     let all = plan.children * plan.workers;
     let threads = [
@@ -138,7 +138,7 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
         Kind::Processes => processes.into(),
         Kind::Threads | Kind::Async => threads.into(),
         // The other directives, if configured, are shown as unused.
-        Kind::Fixed => {
+        Kind::PerProcessor => {
             let [.., min, max] = processes;
             threads.into_iter().chain([min, max]).filter(|row| row.configured.is_some()).collect()
         }

@@ -292,7 +292,7 @@ fn resulting_numbers() {
         assert_eq!((plan.children, plan.workers, plan.start, plan.spare), (children, workers, start, spare), "{lines}");
     }
     let plan = percore(&slots("MaxConnectionsPerChild 7"), 3, 64);
-    assert_eq!((plan.children, plan.start, plan.spare), (3, 3, Spare::Fixed));
+    assert_eq!((plan.children, plan.start, plan.spare), (3, 3, Spare::FixedChildren));
     assert_eq!(plan.recycling.connections, Some(Range { least: 6, most: 7 }));
 }
 

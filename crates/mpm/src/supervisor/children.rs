@@ -33,7 +33,7 @@ impl Supervisor<'_> {
     pub(super) fn room(&self) -> usize {
         let current = self.family.current(self.number);
         match self.plan.spare {
-            Spare::Fixed => self.plan.children.saturating_sub(current),
+            Spare::FixedChildren => self.plan.children.saturating_sub(current),
             Spare::Between(..) if self.deserted() > 0 => self.deserted(),
             Spare::Between(..) => {
                 let all = self.family.len() - self.family.replaced();

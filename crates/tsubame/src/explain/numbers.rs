@@ -72,7 +72,7 @@ pub(super) fn json(explained: &Explained) -> String {
     let plan = &explained.plan;
     let spare = match plan.spare {
         Spare::Between(min, max) => json!({ "min": min, "max": max }),
-        Spare::Fixed => Value::Null,
+        Spare::FixedChildren => Value::Null,
     };
     let value = json!({
         "mpm": explained.mpm,

@@ -7,15 +7,15 @@ use std::time::Duration;
 use conf::Level;
 use server::Request;
 
-use crate::backend::conversation::Conversation;
+use crate::backend::exchange::BackendExchange;
 use crate::script::{Event, Failure, Reached, Source};
 
 /// The longest status line, in bytes.
 const STATUS_LINE_MAX: usize = 8190;
 
-/// A conversation with such a server.
+/// An exchange with such a server.
 pub(crate) struct RemoteSource {
-    conversation: Option<Conversation>,
+    exchange: Option<BackendExchange>,
     /// Gives the connection back.
     back: Option<Box<dyn FnOnce() + Send>>,
     status_line: Option<StatusLine>,
@@ -51,14 +51,14 @@ impl StatusLine {
 impl RemoteSource {
     /// Makes one; `back` gives the connection back once it can be reused.
     pub(crate) fn new(
-        conversation: Conversation,
+        exchange: BackendExchange,
         back: Option<Box<dyn FnOnce() + Send>>,
         status_line: Option<StatusLine>,
         status: u16,
         failed: String,
         timeout: Duration,
     ) -> RemoteSource {
-        RemoteSource { conversation: Some(conversation), back, status_line, status, failed, timeout }
+        RemoteSource { exchange: Some(exchange), back, status_line, status, failed, timeout }
     }
 
     fn failure(&self, status: u16, reached: Reached, why: &str) -> Event {
@@ -70,8 +70,8 @@ impl RemoteSource {
 impl Source for RemoteSource {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
         loop {
-            let Some(conversation) = &mut self.conversation else { return Poll::Ready(Event::Ended) };
-            let event = match conversation.poll_next(cx, request, output) {
+            let Some(exchange) = &mut self.exchange else { return Poll::Ready(Event::Ended) };
+            let event = match exchange.poll_next(cx, request, output) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Event::Failed(failure)) => self.failure(self.status, failure.reached, &failure.text),
                 Poll::Ready(Event::TimedOut) => self.failure(
@@ -86,7 +86,7 @@ impl Source for RemoteSource {
                     Ok(true) => self.status_line = None,
                     Ok(false) => continue,
                     Err(()) => {
-                        self.conversation = None;
+                        self.exchange = None;
                         return Poll::Ready(self.failure(
                             502,
                             Reached::Response,
@@ -100,14 +100,14 @@ impl Source for RemoteSource {
     }
 
     fn has_ended(&self) -> bool {
-        self.conversation.as_ref().is_none_or(Source::has_ended)
+        self.exchange.as_ref().is_none_or(Source::has_ended)
     }
 
     fn settle(&mut self) {}
 
     fn touch(&mut self) {
-        if let Some(conversation) = &mut self.conversation {
-            conversation.touch();
+        if let Some(exchange) = &mut self.exchange {
+            exchange.touch();
         }
     }
 
@@ -118,7 +118,7 @@ impl Source for RemoteSource {
 
 impl Drop for RemoteSource {
     fn drop(&mut self) {
-        let is_reusable = self.conversation.take().is_some_and(|conversation| conversation.is_reusable());
+        let is_reusable = self.exchange.take().is_some_and(|exchange| exchange.is_reusable());
         if let Some(back) = self.back.take().filter(|_| is_reusable) {
             back();
         }

@@ -34,28 +34,55 @@ impl Change {
     }
 
     /// Why the server refuses this; `None`: it does not. `is_file`: the resource has its own executable bit.
-    fn refusal(&self, is_file: bool) -> Option<&'static str> {
+    fn refusal(&self, is_file: bool) -> Option<Refusal> {
         let name = self.name();
         if !LIVE.contains(&(&*name.space, &*name.local)) {
             return None;
         }
         if !is_executable(name) || !is_file {
-            return Some("Property is read-only.");
+            return Some(Refusal::ReadOnly);
         }
-        let Change::Set(element) = self else { return Some("The 'executable' property cannot be removed.") };
+        let Change::Set(element) = self else { return Some(Refusal::CannotRemove) };
         match element.text().as_str() {
             "T" | "F" => None,
-            "" => Some(
-                "The 'executable' property expects a single character, valued 'T' or 'F'. There was no value submitted.",
-            ),
-            text if text.len() == 1 => Some(
-                "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted is invalid.",
-            ),
-            _ => Some(
-                "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted has too \
-                 many characters.",
-            ),
+            "" => Some(Refusal::NoValue),
+            text if text.len() == 1 => Some(Refusal::InvalidValue),
+            _ => Some(Refusal::TooLong),
         }
+    }
+}
+
+/// Why a property is left as it is.
+#[derive(Clone, Copy)]
+enum Refusal {
+    ReadOnly,
+    CannotRemove,
+    NoValue,
+    InvalidValue,
+    TooLong,
+}
+
+impl Refusal {
+    fn text(self) -> &'static str {
+        match self {
+            Refusal::ReadOnly => "Property is read-only.",
+            Refusal::CannotRemove => "The 'executable' property cannot be removed.",
+            Refusal::NoValue => {
+                "The 'executable' property expects a single character, valued 'T' or 'F'. There was no value submitted."
+            }
+            Refusal::InvalidValue => {
+                "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted is invalid."
+            }
+            Refusal::TooLong => {
+                "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted has too \
+                 many characters."
+            }
+        }
+    }
+
+    /// The number of the error in Apache's log.
+    fn number(self) -> u16 {
+        if matches!(self, Refusal::ReadOnly) { 201 } else { 0 }
     }
 }
 
@@ -69,7 +96,7 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<HandlerResult, Fa
     let changes = changes(document)?;
     let claim = Claim::of(request)?;
     let target = resource.target.clone();
-    let refusals: Vec<Option<&str>> = changes.iter().map(|change| change.refusal(!resource.is_collection)).collect();
+    let refusals: Vec<Option<Refusal>> = changes.iter().map(|change| change.refusal(!resource.is_collection)).collect();
     let names: Vec<(Name, bool)> =
         changes.iter().map(|change| (change.name().clone(), matches!(change, Change::Set(_)))).collect();
     let is_refused = refusals.iter().any(Option::is_some);
@@ -83,8 +110,8 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<HandlerResult, Fa
         }
     })
     .await?;
-    for text in refusals.iter().flatten() {
-        let number = if text.starts_with("Property") { 201 } else { 0 };
+    for refusal in refusals.iter().flatten() {
+        let (text, number) = (refusal.text(), refusal.number());
         request.log("dav", conf::Level::Error, format!("{text}  [409, #{number}]"));
     }
     let mut out = multistatus::begin();
@@ -185,7 +212,7 @@ fn push_outcomes(
     out: &mut String,
     prefixes: &Prefixes,
     names: &[(Name, bool)],
-    refusals: &[Option<&str>],
+    refusals: &[Option<Refusal>],
     is_refused: bool,
 ) {
     if !is_refused {
@@ -197,7 +224,7 @@ fn push_outcomes(
     for ((name, sets), refusal) in names.iter().zip(refusals) {
         let verb = if *sets { "set" } else { "remove" };
         let (status, text) = match refusal {
-            Some(text) => (409, (*text).to_string()),
+            Some(refusal) => (409, refusal.text().to_string()),
             None => (424, format!("Attempted DAV:{verb} operation could not be completed due to other errors.")),
         };
         let name = prefixes.empty_element(name);

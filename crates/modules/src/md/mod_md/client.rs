@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-use crate::http_client::{STEP, connect, converse, endpoint, parse, read, write};
+use crate::http_client::{STEP, connect, endpoint, exchange, parse, read, write};
 
 /// The time limit of a request, from the name lookup to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -79,11 +79,11 @@ impl Client {
         let exchanged = timeout_at(deadline, async {
             let stream = self.connect(&host, port, deadline).await?;
             if parts.uri.scheme_str() == Some("http") {
-                return converse(stream, &message).await;
+                return exchange(stream, &message).await;
             }
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await?;
-            converse(stream, &message).await
+            exchange(stream, &message).await
         });
         let mut response = parse(&exchanged.await??, parts.method == "HEAD")?;
         // Hidden from the library, which would add any value to the current time unchecked.

@@ -71,7 +71,7 @@ pub(crate) async fn prepare(request: &mut Request, module: &'static str) -> Resu
 }
 
 /// Lets a backend answer the request, whose environment is complete.
-pub(crate) async fn converse(
+pub(crate) async fn respond(
     request: &mut Request,
     destination: &Destination,
     backend: &BackendProtocol,
@@ -87,5 +87,5 @@ pub(crate) async fn converse(
     };
     request.response.flush = destination.flush;
     let BackendProtocol { protocol, head, stderr, .. } = backend;
-    RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr }.converse(request).await
+    RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr }.respond(request).await
 }

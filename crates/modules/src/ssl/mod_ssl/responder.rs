@@ -41,7 +41,7 @@ async fn fetch(url: &str, request: &[u8], deadline: Instant, proxy: Option<&str>
         request.len()
     );
     let stream = http_client::connect(&to, at, deadline).await.map_err(failed)?;
-    let received = http_client::converse(stream, &[head.as_bytes(), request].concat()).await.map_err(failed)?;
+    let received = http_client::exchange(stream, &[head.as_bytes(), request].concat()).await.map_err(failed)?;
     let response = http_client::parse(&received, false).map_err(failed)?;
     match response.status().as_u16() {
         200 if response.body().len() <= RESPONSE_MAX => Ok(response.into_body().to_vec()),

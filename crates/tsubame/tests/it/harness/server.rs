@@ -122,19 +122,17 @@ impl<'a> Start<'a> {
 
     /// The command with its arguments and environment.
     pub fn command(&self) -> Command {
-        let mut command = match self.limit_files {
-            None => match self.by.split_first() {
-                None => Command::new(&self.program),
-                Some((first, rest)) => {
-                    let mut command = Command::new(first);
-                    command.args(rest).arg(&self.program);
-                    command
-                }
-            },
-            Some(count) => {
-                let mut shell = Command::new("/bin/sh");
-                shell.args(["-c", &format!("ulimit -n {count}; exec \"$@\""), "sh"]).arg(&self.program);
-                shell
+        let mut words = Vec::new();
+        if let Some(count) = self.limit_files {
+            words.extend(["/bin/sh".into(), "-c".into(), format!("ulimit -n {count}; exec \"$@\""), "sh".into()]);
+        }
+        words.extend(self.by.iter().cloned());
+        let mut command = match words.split_first() {
+            None => Command::new(&self.program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
             }
         };
         command

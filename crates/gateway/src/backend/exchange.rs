@@ -36,8 +36,8 @@ pub struct StderrMessages {
     pub level: fn(&str) -> Option<Level>,
 }
 
-/// A request that a backend serves.
-pub(crate) struct Conversation {
+/// An exchange with a backend: a request that it serves, and its response.
+pub(crate) struct BackendExchange {
     protocol: Protocol,
     stream: Stream,
     /// The next bytes to send, and how many of them have been sent.
@@ -77,7 +77,7 @@ pub(crate) struct Conversation {
     stderr: StderrMessages,
 }
 
-impl Conversation {
+impl BackendExchange {
     /// Begins to send `head` over a connection, followed by the request's body. A backend of a pool comes with its
     /// lease.
     pub(crate) fn new(
@@ -88,11 +88,11 @@ impl Conversation {
         head: Vec<u8>,
         caller: &Caller,
         stderr: StderrMessages,
-    ) -> Conversation {
+    ) -> BackendExchange {
         let cost = Arc::new(ScriptUse::new(lease.as_ref().map_or(Duration::ZERO, |lease| lease.waited)));
         request.account.script = Some(cost.clone());
         let pid = lease.as_ref().filter(|_| caller.accounts).map(|lease| lease.pid);
-        let mut conversation = Conversation {
+        let mut exchange = BackendExchange {
             protocol,
             stream,
             unsent: head,
@@ -119,14 +119,14 @@ impl Conversation {
             module: caller.module,
             stderr,
         };
-        if conversation.body.is_none() {
-            protocol.end_of_input(&mut conversation.unsent);
+        if exchange.body.is_none() {
+            protocol.end_of_input(&mut exchange.unsent);
         }
-        conversation
+        exchange
     }
 
     /// Adds a file after the body, for a filter.
-    pub(crate) fn followed_by(mut self, data: RequestBody) -> Conversation {
+    pub(crate) fn followed_by(mut self, data: RequestBody) -> BackendExchange {
         self.data = Some(data);
         if self.body.is_none() {
             self.continue_with_data();
@@ -317,7 +317,7 @@ fn is_only_a_status(output: &[u8]) -> bool {
     end.is_some_and(|end| matches!(&line[end + 1..], b"\n" | b"\r\n"))
 }
 
-impl Source for Conversation {
+impl Source for BackendExchange {
     fn poll_next(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Event> {
         if process::is_ending() {
             return Poll::Pending;
@@ -371,7 +371,7 @@ impl Source for Conversation {
     }
 }
 
-impl Drop for Conversation {
+impl Drop for BackendExchange {
     fn drop(&mut self) {
         let position = self.frames.position();
         self.give_back(match self.has_sent_request() && position.len() <= POSITION_MAX {
