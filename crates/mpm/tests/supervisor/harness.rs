@@ -7,8 +7,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use sys::process::Pid;
@@ -32,19 +34,29 @@ macro_rules! case {
 }
 pub(crate) use {case, cases};
 
-/// Runs the tests whose names contain the first argument that is not an option.
-pub(crate) fn run<'a>(cases: impl Iterator<Item = &'a Case>) -> ExitCode {
+/// Runs the tests whose names contain the first argument that is not an option, several at once: they wait most of the
+/// time. As for other tests, `RUST_TEST_THREADS` says how many.
+pub(crate) fn run<'a>(cases: impl Iterator<Item = &'a Case> + Send) -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
-    let mut failed = 0;
-    for (name, mpm, test) in cases.flat_map(|(name, mpms, test)| mpms.iter().map(move |mpm| (name, mpm, test))) {
-        let name = format!("{name}_under_{mpm}");
-        if !name.contains(&filter) {
-            continue;
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|number| number.parse().ok());
+    let threads: usize = threads.or_else(|| available_parallelism().ok().map(Into::into)).unwrap_or(1);
+    let tests = cases
+        .flat_map(|(name, mpms, test)| mpms.iter().map(move |mpm| (format!("{name}_under_{mpm}"), mpm, test)))
+        .filter(|(name, ..)| name.contains(&filter));
+    let (tests, failed) = (Mutex::new(tests), AtomicU32::new(0));
+    let next = || tests.lock().expect("no test runs under the lock").next();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((name, mpm, test)) = next() {
+                    let ok = catch_unwind(AssertUnwindSafe(|| test(mpm))).is_ok();
+                    println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
+                    failed.fetch_add(u32::from(!ok), Ordering::Relaxed);
+                }
+            });
         }
-        let ok = catch_unwind(AssertUnwindSafe(|| test(mpm))).is_ok();
-        println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
-        failed += u32::from(!ok);
-    }
+    });
+    let failed = failed.into_inner();
     println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
