@@ -185,11 +185,11 @@ impl Bench {
     }
 
     fn site(&self, trial: &Trial<'_>) -> Result<Site> {
+        // Each subject has an address of its own.
         let number = crate::experiments::subject::SUBJECTS
             .iter()
             .position(|subject| subject.id == trial.subject.id)
-            // Each subject has a port range of its own; one that is made for a test has the range after all others.
-            .unwrap_or(crate::experiments::subject::SUBJECTS.len());
+            .expect("each trial is of a subject in the table");
         let (many, clients) = match trial.shape {
             LoadShape::Many { protocol, .. } => (Some(self.made(trial.connections, *protocol)?), CLIENTS),
             _ => (None, trial.connections),
