@@ -16,14 +16,43 @@ pub fn of(pid: Pid) -> Vec<String> {
 
 /// The clients whose connections a process holds: their ends, over IPv4.
 pub fn clients_of(pid: Pid) -> BTreeSet<SocketAddr> {
-    let sockets = of(pid);
-    let holds = |inode: &str| sockets.iter().any(|target| target[..] == format!("socket:[{inode}]"));
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    // `NUMBER: LOCAL REMOTE ... INODE ...`; a listening socket has the port 0 at its other end.
-    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let held = rows.filter(|row| row.get(9).is_some_and(|inode| holds(inode)));
-    held.filter_map(|row| address(row[2])).filter(|client| client.port() != 0).collect()
+    let open = of(pid);
+    let sockets: BTreeSet<&str> = open.iter().filter_map(|target| inode(target)).collect();
+    let held = tcp("tcp").into_iter().filter(|row| sockets.contains(&row.inode[..]));
+    // A listening socket has the port 0 at its other end.
+    held.filter_map(|row| address(&row.remote)).filter(|client| client.port() != 0).collect()
 }
+
+/// The one of these processes that holds the connection of a client, over IPv4.
+pub fn holder_of(client: SocketAddr, processes: impl IntoIterator<Item = i32>) -> Option<i32> {
+    let row = tcp("tcp").into_iter().find(|row| row.inode != "0" && address(&row.remote) == Some(client))?;
+    let holds = |process: &i32| {
+        Pid::new(*process).is_some_and(|pid| of(pid).iter().any(|target| inode(target) == Some(&row.inode)))
+    };
+    processes.into_iter().find(holds)
+}
+
+/// A socket, from the kernel's table (proc_pid_net(5)): its other end, in hexadecimal, and its number.
+struct Socket {
+    remote: String,
+    inode: String,
+}
+
+/// The sockets of all processes, from `/proc/net/tcp` or `tcp6`. The connections that have ended and wait for the last segments, of which
+/// load leaves thousands, are left out before the rest of their rows is read.
+fn tcp(table: &str) -> Vec<Socket> {
+    let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+    // `NUMBER: LOCAL REMOTE STATE ... INODE ...`
+    let socket = |row: &str| {
+        let mut words = row.split_ascii_whitespace().skip(2);
+        let (remote, state) = (words.next()?, words.next()?);
+        (state != TIME_WAIT).then(|| Some(Socket { remote: remote.into(), inode: words.nth(5)?.into() }))?
+    };
+    text.lines().skip(1).filter_map(socket).collect()
+}
+
+/// The state of a connection that has ended, as the kernel's table has it.
+const TIME_WAIT: &str = "06";
 
 /// `0100007F:1F90`: an address as the processor has it, and a port.
 fn address(text: &str) -> Option<SocketAddr> {
@@ -73,11 +102,9 @@ fn inode(target: &str) -> Option<&str> {
     target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
 }
 
-/// The sockets of all TCP connections by inode (tenth column), except those to PostgreSQL's port (third column).
+/// The sockets of all TCP connections, except those to PostgreSQL's port.
 fn connections() -> BTreeSet<String> {
     let database = format!(":{:04X}", crate::harness::postgres::PORT);
-    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default());
-    let rows = tables.iter().flat_map(|table| table.lines()).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let others = rows.filter(|row| row.get(2).is_some_and(|remote| !remote.ends_with(&database)));
-    others.filter_map(|row| row.get(9).map(|inode| inode.to_string())).collect()
+    let others = ["tcp", "tcp6"].into_iter().flat_map(tcp).filter(|socket| !socket.remote.ends_with(&database));
+    others.map(|socket| socket.inode).collect()
 }

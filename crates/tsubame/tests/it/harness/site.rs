@@ -56,6 +56,13 @@ impl Site {
         path
     }
 
+    /// Gives a file another name: quicker than a copy where there are thousands.
+    pub fn link(&self, name: impl AsRef<Path>, file: &Path) {
+        let path = self.root.join(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
+        std::fs::hard_link(file, path).expect("link");
+    }
+
     /// Writes a file below `htdocs`.
     pub fn page(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         self.file(format!("htdocs/{name}"), bytes)

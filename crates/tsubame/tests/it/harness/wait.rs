@@ -13,6 +13,12 @@ pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(DEADLINE, ask).unwrap_or_else(|| panic!("waited in vain for: {what}"))
 }
 
+/// The pace of a client that sends request after request: it waits for nothing.
+#[expect(clippy::disallowed_methods, reason = "a pause that makes load moderate synchronizes nothing")]
+pub fn rest(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Asks until there is an answer or the time is over.
 #[expect(clippy::disallowed_methods, reason = "between two looks a test does nothing else")]
 pub fn within<T>(time: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {

@@ -480,10 +480,10 @@ impl Written {
 
     fn build(&self, site: &Site) {
         for name in FILES {
-            site.page(name, format!("{name}\n"));
+            let page = site.page(name, format!("{name}\n"));
             for number in 0..PLACES {
                 for root in ["htdocs", "out"] {
-                    site.file(format!("{root}/g{number}/{name}"), format!("{name}\n"));
+                    site.link(format!("{root}/g{number}/{name}"), &page);
                 }
             }
         }

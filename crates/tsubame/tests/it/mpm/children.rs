@@ -116,8 +116,7 @@ impl Killer<'_> {
 
 /// The child that has a connection.
 fn holder(server: &Server<'_>, client: &Client) -> i32 {
-    let has = |child: &i32| descriptors::clients_of(process(*child)).contains(&client.address());
-    until("a child with the connection", || server.children().into_iter().find(has))
+    until("a child with the connection", || descriptors::holder_of(client.address(), server.children()))
 }
 
 under_every_mpm! {

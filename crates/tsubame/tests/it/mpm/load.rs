@@ -6,16 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::harness::wait::until;
+use crate::harness::wait::{rest, until};
 use crate::harness::wire::{Client, get};
 
 /// The content of every requested page.
 pub const TEXT: &str = "0123456789";
 
+/// Between a response and the next request of a client. Tests run side by side: clients without a pause would leave no processor to
+/// the others.
+const REST: Duration = Duration::from_millis(1);
+
 /// Between the parts of a slow request.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Clients that ask as fast as they can, over connections that are kept.
+/// Clients that send hundreds of requests a second each, over connections that are kept.
 pub struct Load {
     end: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -131,6 +135,7 @@ fn converse(
         if response.closes() {
             return Ok(());
         }
+        rest(REST);
     }
     Ok(())
 }

@@ -27,7 +27,8 @@ fn pages() -> Vec<String> {
 
 fn site() -> Site {
     let site = Site::with([("index.html", "hello\n")]);
-    pages().iter().for_each(|page| drop(site.page(&page[1..], TEXT)));
+    let text = site.file("text", TEXT);
+    pages().iter().for_each(|page| site.link(format!("htdocs{page}"), &text));
     site
 }
 
@@ -81,7 +82,7 @@ fn are_spread(reached: &[(u64, u64)], least: u64, most: u64) {
 /// Invalid numbers are reported before the server starts.
 #[test]
 fn numbers_make_sense() {
-    let site = site();
+    let site = Site::new();
     for (lines, said) in [
         ("MaxRequestsPerChildMin 5\nMaxRequestsPerChildMax 5", "Syntax OK"),
         (
@@ -125,7 +126,7 @@ under_every_mpm! {
 
     /// A child that nobody else stands in for accepts as many connections as it should, and another one those that follow.
     fn one_child_after_the_other(mpm: Mpm) {
-        let site = site();
+        let site = Site::with([("index.html", "hello\n")]);
         let alone = "<IfModule !percore.c>\nStartServers 1\nMaxRequestWorkers 1\n<IfModule !prefork.c>\nThreadsPerChild 1\n\
                      </IfModule>\n</IfModule>\nCustomLog logs/access_log %P\nMaxConnectionsPerChild 3";
         let server = Server::start(mpm, &site, alone);
