@@ -15,7 +15,7 @@ pub use crate::log::error::{ErrorLog, MainLog};
 pub use crate::log::os_error::os_prefix;
 pub(crate) use error::DEFAULT_NAME;
 pub(crate) use file::new_configuration;
-pub use file::{LogFile, alone, flush_all, flush_last, only_look, tend, tend_last};
+pub use file::{LogFile, check_own_logs, every_second, flush_all, flush_last, never_open, parent_ends};
 pub use format::{About, Format};
 pub use keeper::{be_keeper_if_asked, keep};
 pub use levels::{Levels, LogLevels};

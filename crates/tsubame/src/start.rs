@@ -86,7 +86,7 @@ pub(crate) fn serve(
         }
     };
     if one_process {
-        server::log::alone();
+        server::log::check_own_logs();
     }
     if let Err(message) = configured.loaded.server.open_logs() {
         messages::print(options, &message);
@@ -126,7 +126,7 @@ pub(crate) fn serve(
         runtime::log!("core", Warn, "{}: {text}", sys::describe(&error));
     }
     let code = mpm::run(first, listeners, about, &mut Callbacks { options, text, detached, running, next: None });
-    server::log::tend_last();
+    server::log::parent_ends();
     code
 }
 
@@ -225,7 +225,7 @@ impl ParentCallbacks for Callbacks<'_> {
     }
 
     fn tick(&mut self) {
-        server::log::tend();
+        server::log::every_second();
         self.running.server.tick();
     }
 

@@ -29,8 +29,8 @@ const CUT: &[u8] = b"...\n";
 const KEPT_MAX: usize = 256 << 10;
 /// How long an ending process waits for all slow readers together.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How often the parent checks its logs.
-const TEND: Duration = Duration::from_secs(1);
+/// How often a process without a parent checks its logs.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A log file, or a program (`|/path` or `||/path`) that reads lines.
 #[derive(Debug)]
@@ -73,14 +73,14 @@ static FILES: Mutex<Option<Files>> = Mutex::new(None);
 type Files = HashMap<(u64, String), Weak<LogFile>>;
 /// The current configuration, which names files now.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
-/// Nothing is to be opened: only whether it could be is to be found out.
-static ONLY_LOOKS: AtomicBool = AtomicBool::new(false);
+/// Logs are not opened: [`LogFile::open`] only finds out whether they could be.
+static NEVER_OPENS: AtomicBool = AtomicBool::new(false);
 /// Whether any file has buffered lines.
 static KEPT: AtomicBool = AtomicBool::new(false);
-/// Set if no parent checks the logs of this process, which then does so itself; holds the time of the last check.
-static ALONE: Mutex<Option<Instant>> = Mutex::new(None);
-/// Whether that is so, without a lock.
-static IS_ALONE: AtomicBool = AtomicBool::new(false);
+/// When this process last checked its own logs. `None`: its parent does that.
+static LAST_CHECK: Mutex<Option<Instant>> = Mutex::new(None);
+/// Whether [`LAST_CHECK`] is set, without a lock.
+static CHECKS_OWN_LOGS: AtomicBool = AtomicBool::new(false);
 
 impl LogFile {
     /// Names a target: an absolute path, or `|` and a command. Opens nothing yet.
@@ -113,13 +113,13 @@ impl LogFile {
         self.target.starts_with('|')
     }
 
-    /// Opens the file, or starts the program. A second call does nothing. After [`only_look`] nothing is opened.
+    /// Opens the file, or starts the program. A second call does nothing. After [`never_open`] nothing is opened.
     pub fn open(&self) -> io::Result<()> {
         if self.open.get().is_some() {
             return Ok(());
         }
         let command = self.target.strip_prefix('|');
-        if ONLY_LOOKS.load(Ordering::Relaxed) {
+        if NEVER_OPENS.load(Ordering::Relaxed) {
             return command.map_or_else(|| could_be_opened(&self.target), program::could_be_started);
         }
         let (opened, is_shared) = match command {
@@ -331,8 +331,8 @@ impl Open {
 
 /// From now on logs are not opened: [`LogFile::open`] says whether they could be, and leaves no trace. For a check of a
 /// configuration that may be another server's.
-pub fn only_look() {
-    ONLY_LOOKS.store(true, Ordering::Relaxed);
+pub fn never_open() {
+    NEVER_OPENS.store(true, Ordering::Relaxed);
 }
 
 /// As many whole lines as may be written with one call.
@@ -380,8 +380,8 @@ pub fn flush_all() {
         let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).for_each(|file| file.flush());
         drop(files);
-        if IS_ALONE.load(Ordering::Relaxed) {
-            tend_if_alone();
+        if CHECKS_OWN_LOGS.load(Ordering::Relaxed) {
+            check_if_due();
         }
     }
 }
@@ -392,15 +392,16 @@ pub fn flush_last() {
     all().iter().for_each(|file| file.flush_until(end));
 }
 
-/// Once a second, in the parent: restarts programs that have ended, and reports lost lines and disks that hang.
-pub fn tend() {
-    keeper::tend();
+/// Restarts programs that have ended, and reports lost lines and disks that hang. For the parent, once a second.
+pub fn every_second() {
+    keeper::every_second();
     flush_all();
+    program::restart_ended();
     report_lost(false);
 }
 
-/// Called when the parent ends.
-pub fn tend_last() {
+/// Writes and reports what is left, and lets the log programs end. For the parent, when it ends.
+pub fn parent_ends() {
     report_lost(true);
     flush_all();
     program::start_for_the_rest();
@@ -413,24 +414,25 @@ pub fn tend_last() {
 }
 
 fn report_lost(at_last: bool) {
-    program::tend(at_last);
+    program::report_lost(at_last);
     all().iter().filter(|file| !file.is_program()).for_each(|file| file.lost.report(&file.target, at_last));
 }
 
-/// This process is its own parent: it checks its logs itself.
-pub fn alone() {
-    *ALONE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    IS_ALONE.store(true, Ordering::Relaxed);
+/// From now on this process checks its logs itself: it has no parent that would do so.
+pub fn check_own_logs() {
+    *LAST_CHECK.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    CHECKS_OWN_LOGS.store(true, Ordering::Relaxed);
 }
 
-fn tend_if_alone() {
-    let mut last = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if last.is_none_or(|last| last.elapsed() < TEND) {
+fn check_if_due() {
+    let mut last = LAST_CHECK.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_none_or(|last| last.elapsed() < CHECK_INTERVAL) {
         return;
     }
     *last = Some(Instant::now());
     drop(last);
     program::reap();
+    program::restart_ended();
     report_lost(false);
 }
 

@@ -1,11 +1,11 @@
 //! `ErrorLogFormat` (Apache manual, core).
 
-use http::date::Civil;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 
 use conf::Level;
+use http::date::Civil;
 
 use crate::log::os_error::os_prefix;
 

@@ -98,7 +98,7 @@ pub fn keep(program: &str) -> io::Result<()> {
         set_aside: Vec::new(),
     });
     OF.store(sys::process::forks() + 1, Ordering::Relaxed);
-    tend();
+    every_second();
     Ok(())
 }
 
@@ -107,8 +107,8 @@ pub(super) fn is_there() -> bool {
     OF.load(Ordering::Relaxed) == sys::process::forks() + 1
 }
 
-/// Once a second: starts a keeper if there is none, and says whether one hangs.
-pub(super) fn tend() {
+/// Starts a keeper if there is none, and says whether one hangs. For the parent, once a second.
+pub(super) fn every_second() {
     if !is_there() {
         return;
     }
@@ -120,10 +120,11 @@ pub(super) fn tend() {
         let prefix = crate::log::os_error::os_prefix(&error);
         runtime::log!("core", Error, "{prefix}cannot start the process that keeps log files");
     }
-    tell();
+    report_hanging();
 }
 
-fn tell() {
+/// Logs that a file system does not answer, once for each question.
+fn report_hanging() {
     let late = with(|keeper| {
         keeper.drain();
         let asked = keeper.asked.as_mut().filter(|asked| !asked.told && asked.since.elapsed() >= HANGS)?;
@@ -196,18 +197,18 @@ pub(super) fn probe(file: (String, Identity)) {
 
 /// Opens a file for appending. `TimedOut`: its file system has not answered.
 pub(super) fn open(name: &str, device: Option<u64>) -> io::Result<Opened> {
-    ask_for_file(Question::OPEN, name, device)
+    ask_for_file(Question::Open, name, device)
 }
 
 /// Opens a file for appending when nobody has given an order: see [`reopen_file`].
 pub(super) fn reopen(name: &str, device: Option<u64>) -> io::Result<Opened> {
-    ask_for_file(Question::REOPEN, name, device)
+    ask_for_file(Question::Reopen, name, device)
 }
 
-fn ask_for_file(kind: u8, name: &str, device: Option<u64>) -> io::Result<Opened> {
+fn ask_for_file(kind: Question, name: &str, device: Option<u64>) -> io::Result<Opened> {
     let answer: Option<io::Result<_>> = with(|keeper| {
         keeper.be_free()?;
-        let question = [&[kind], &*http::text::to_bytes(name)].concat();
+        let question = [&[kind as u8], &*http::text::to_bytes(name)].concat();
         let asked = keeper.send_question(&question, VecDeque::from([(name.to_string(), device)]));
         let answer = asked.and_then(|()| keeper.answer(Instant::now() + OPEN));
         if answer.is_none() {
@@ -303,7 +304,7 @@ impl Keeper {
     }
 
     fn ask_for_names(&mut self, files: &[(String, Identity)]) -> Option<()> {
-        let mut question = vec![Question::LOOK];
+        let mut question = vec![Question::Look as u8];
         for (name, (device, inode)) in files {
             let name = http::text::to_bytes(name);
             question.extend([*device, *inode, name.len() as u64].iter().flat_map(|number| number.to_ne_bytes()));
@@ -358,13 +359,21 @@ impl Keeper {
     }
 }
 
-/// The kinds of questions.
-struct Question;
+/// The kinds of questions; a question's first byte says which it is.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Question {
+    Look,
+    Open,
+    Reopen,
+}
 
 impl Question {
-    const LOOK: u8 = 0;
-    const OPEN: u8 = 1;
-    const REOPEN: u8 = 2;
+    const ALL: [Question; 3] = [Question::Look, Question::Open, Question::Reopen];
+
+    fn of(byte: u8) -> Option<Question> {
+        Question::ALL.into_iter().find(|question| *question as u8 == byte)
+    }
 }
 
 /// The variable of a keeper that has begun anew: the number of its parent, and those of its two sockets.
@@ -434,22 +443,32 @@ fn answer_all(questions: &OwnedFd) -> io::Result<()> {
         let reply = |answer: &[u8], descriptor: &[BorrowedFd<'_>]| {
             local::send(questions, &[number, answer].concat(), descriptor).map(drop)
         };
-        if matches!(*kind, Question::OPEN | Question::REOPEN) {
-            let open = if *kind == Question::OPEN { open_file } else { reopen_file };
-            let opened = open(&http::text::from_bytes(rest));
-            let descriptor: Vec<_> = opened.iter().map(|opened| opened.fd.as_fd()).collect();
-            reply(&encode(&opened), &descriptor)?;
-            continue;
-        }
-        let mut rest = rest;
-        while let Some((numbers, more)) = rest.split_first_chunk::<24>() {
-            let [device, inode, length] = numbers_of(numbers);
-            let (name, more) = more.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(more.len()));
-            reply(&[leads_to(name, (device, inode)) as u8], &[])?;
-            rest = more;
-        }
+        let opened = match Question::of(*kind) {
+            Some(Question::Look) => {
+                for name in names_in(rest) {
+                    reply(&[name as u8], &[])?;
+                }
+                continue;
+            }
+            Some(Question::Open) => open_file(&http::text::from_bytes(rest)),
+            Some(Question::Reopen) => reopen_file(&http::text::from_bytes(rest)),
+            None => continue,
+        };
+        let descriptor: Vec<_> = opened.iter().map(|opened| opened.fd.as_fd()).collect();
+        reply(&encode(&opened), &descriptor)?;
     }
     Ok(())
+}
+
+/// Where the names in a question lead, looked up one by one.
+fn names_in(mut question: &[u8]) -> impl Iterator<Item = Name> {
+    std::iter::from_fn(move || {
+        let (numbers, rest) = question.split_first_chunk::<24>()?;
+        let [device, inode, length] = numbers_of(numbers);
+        let (name, rest) = rest.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(rest.len()));
+        question = rest;
+        Some(leads_to(name, (device, inode)))
+    })
 }
 
 type Take<'a> = fn(&'a OwnedFd, &mut [u8], &mut Vec<OwnedFd>) -> io::Result<usize>;

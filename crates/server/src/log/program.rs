@@ -103,18 +103,21 @@ pub fn reaped(pid: i32) -> bool {
     let is_it = |program: &&mut Program| program.pid.is_some_and(|own| own.number() == pid);
     let Some(program) = programs.iter_mut().find(is_it) else { return false };
     program.ended();
-    program.tend();
+    program.start_if_due();
     programs.retain(|program| !program.is_done());
     true
 }
 
-/// Restarts programs that have ended, and reports lost lines. For the parent.
-pub(super) fn tend(at_last: bool) {
+/// Restarts programs that have ended, each after its pause. For the parent.
+pub(super) fn restart_ended() {
     let mut programs = programs();
-    if !at_last {
-        programs.iter_mut().for_each(Program::tend);
-        programs.retain(|program| !program.is_done());
-    }
+    programs.iter_mut().for_each(Program::start_if_due);
+    programs.retain(|program| !program.is_done());
+}
+
+/// Reports the lines that programs have lost.
+pub(super) fn report_lost(at_last: bool) {
+    let programs = programs();
     let lost: Vec<_> = programs.iter().map(|program| (program.lost.clone(), format!("|{}", program.command))).collect();
     // The report goes to a log, which may also be a program.
     drop(programs);
@@ -224,7 +227,7 @@ impl Program {
         self.pid.is_none() && self.retired && sys::poll::is_at_end(&self.reads).unwrap_or(true)
     }
 
-    fn tend(&mut self) {
+    fn start_if_due(&mut self) {
         let now = Instant::now();
         if self.pid.is_some() || now < self.due || self.is_done() {
             return;

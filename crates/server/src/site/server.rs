@@ -139,7 +139,7 @@ impl Server {
         self.life.open_logs.iter().try_for_each(|open| open(self))
     }
 
-    /// Everything that would keep logs from being opened, for who only looks ([`log::only_look`]).
+    /// Everything that would keep logs from being opened, for a check that opens none ([`log::never_open`]).
     pub fn unopenable_logs(&self) -> Vec<String> {
         let others = self.life.open_logs.iter().map(|open| open(self));
         let mut texts: Vec<String> = self.error_logs().chain(others).filter_map(Result::err).collect();

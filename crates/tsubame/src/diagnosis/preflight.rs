@@ -50,7 +50,7 @@ const DENIED: &str = "(13)";
 pub(crate) fn look(server: &Server) -> Preflight {
     let mut found = Preflight::default();
     let settings = &server.main().settings;
-    server::log::only_look();
+    server::log::never_open();
     server.unopenable_logs().into_iter().for_each(|text| found.add(text));
     let mpm = settings.get::<MpmSettings>();
     if let Some(path) = mpm.pid_file.get()
