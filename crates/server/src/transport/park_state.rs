@@ -20,10 +20,10 @@ use conf::Level;
 const USUAL: usize = 20 * 1024;
 /// The share of the memory that children may hold for waiting clients in all: one part in so many. The rest is for
 /// scripts, the cache of the system, and answers that are being made.
-const PART: u64 = 16;
+const MEMORY_PART: u64 = 16;
 /// The least and the most budget of a process, in bytes: a few large heads, and what ten thousand slow readers hold.
-const LEAST: u64 = 16 * 1024 * 1024;
-const MOST: u64 = 1024 * 1024 * 1024;
+const BUDGET_MIN: u64 = 16 * 1024 * 1024;
+const BUDGET_MAX: u64 = 1024 * 1024 * 1024;
 /// How long a client may be silent in the middle of a head, or of a body, before others may have its place: long enough
 /// for a packet that has to be sent again.
 const GRACE: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ struct Entry {
     /// Since when it has held more than the usual, in µs; 0: it does not.
     since: AtomicU64,
     /// An [`Evicted`]; 0: it may stay.
-    away: AtomicU8,
+    evicted: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -96,7 +96,7 @@ static ALL: Mutex<All> = Mutex::new(All { entries: Vec::new(), free: Vec::new(),
 /// What all connections hold beyond the usual, and the most of it since memory was last given back, in bytes.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static HELD_PEAK: AtomicUsize = AtomicUsize::new(0);
-static BUDGET: AtomicUsize = AtomicUsize::new(LEAST as usize);
+static BUDGET: AtomicUsize = AtomicUsize::new(BUDGET_MIN as usize);
 /// When the log last reported that it is used up, in µs.
 static SAID: AtomicU64 = AtomicU64::new(0);
 /// Connections have closed that may leave memory behind, and who waits for that.
@@ -116,8 +116,8 @@ fn micros(at: Instant) -> u64 {
 
 /// Sets the budget of this process, one of `children`.
 pub(crate) fn child_started(children: usize) {
-    let share = memory().unwrap_or(0) / PART / children.max(1) as u64;
-    BUDGET.store(share.clamp(LEAST, MOST) as usize, Ordering::Relaxed);
+    let share = memory().unwrap_or(0) / MEMORY_PART / children.max(1) as u64;
+    BUDGET.store(share.clamp(BUDGET_MIN, BUDGET_MAX) as usize, Ordering::Relaxed);
 }
 
 /// The memory that this process and its siblings may have, in bytes: the machine's, or less if a group or a limit says
@@ -161,7 +161,7 @@ impl Drop for ParkState {
         all.entries[self.place] = None;
         all.free.push(self.place);
         all.count -= 1;
-        if all.peak >= MANY && all.count <= all.peak / 2 {
+        if all.peak >= TIDY_AFTER_CONNECTIONS && all.count <= all.peak / 2 {
             all.peak = all.count;
             drop(all);
             tidy_soon();
@@ -178,7 +178,7 @@ impl ParkState {
     /// The connection does not wait any more.
     pub(crate) fn go_on(&self) {
         self.entry.waits.store(0, Ordering::Relaxed);
-        let _ = self.entry.away.compare_exchange(Evicted::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.entry.evicted.compare_exchange(Evicted::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// The connection holds so many bytes of a kind.
@@ -196,9 +196,9 @@ impl ParkState {
             let now = HELD.fetch_sub(before - counted, Ordering::Relaxed) - (before - counted);
             if self.entry.held() == 0 {
                 self.entry.since.store(0, Ordering::Relaxed);
-                self.entry.away.store(0, Ordering::Release);
+                self.entry.evicted.store(0, Ordering::Release);
             }
-            if HELD_PEAK.load(Ordering::Relaxed) >= now + MUCH {
+            if HELD_PEAK.load(Ordering::Relaxed) >= now + TIDY_AFTER_BYTES {
                 HELD_PEAK.store(now, Ordering::Relaxed);
                 tidy_soon();
             }
@@ -221,20 +221,20 @@ impl ParkState {
 
     /// Ready once the connection has to go.
     pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<Evicted> {
-        let away = || match self.entry.away.load(Ordering::Acquire) {
+        let evicted = || match self.entry.evicted.load(Ordering::Acquire) {
             0 => Poll::Pending,
             1 => Poll::Ready(Evicted::Memory),
             _ => Poll::Ready(Evicted::Place),
         };
         // A thread with only one connection finds out when it looks next: to be woken by others would cost it a system
         // call with each wait, and there are few such connections.
-        if away().is_pending() && sys::watch::serves_many() {
+        if evicted().is_pending() && sys::watch::serves_many() {
             let mut waker = lock(&self.entry.waker);
             if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *waker = Some(cx.waker().clone());
             }
         }
-        away()
+        evicted()
     }
 }
 
@@ -243,8 +243,8 @@ impl Entry {
         self.held.iter().map(|slot| slot.load(Ordering::Relaxed)).sum()
     }
 
-    fn send_away(&self, why: Evicted) {
-        self.away.store(why as u8, Ordering::Release);
+    fn evict(&self, why: Evicted) {
+        self.evicted.store(why as u8, Ordering::Release);
         let waker = lock(&self.waker).take();
         if let Some(waker) = waker {
             waker.wake();
@@ -257,7 +257,7 @@ fn relieve(most: usize) {
     let entries: Vec<Arc<Entry>> =
         lock(&ALL).entries.iter().flatten().filter(|entry| entry.held() > 0).cloned().collect();
     let (gone, mut staying): (Vec<_>, Vec<_>) =
-        entries.into_iter().partition(|entry| entry.away.load(Ordering::Acquire) == Evicted::Memory as u8);
+        entries.into_iter().partition(|entry| entry.evicted.load(Ordering::Acquire) == Evicted::Memory as u8);
     let leaving: usize = gone.iter().map(|entry| entry.held()).sum();
     let mut left = HELD.load(Ordering::Relaxed).saturating_sub(leaving);
     staying.sort_by_key(|entry| entry.since.load(Ordering::Relaxed));
@@ -266,7 +266,7 @@ fn relieve(most: usize) {
             break;
         }
         left = left.saturating_sub(entry.held());
-        entry.send_away(Evicted::Memory);
+        entry.evict(Evicted::Memory);
         say();
     }
 }
@@ -286,7 +286,7 @@ fn say() {
 /// those that have waited longest. Returns how many were asked.
 pub(crate) fn make_room(most: usize) -> usize {
     let chosen = choose(lock(&ALL).entries.iter().flatten(), most);
-    chosen.iter().for_each(|entry| entry.send_away(Evicted::Place));
+    chosen.iter().for_each(|entry| entry.evict(Evicted::Place));
     chosen.len()
 }
 
@@ -298,7 +298,7 @@ fn choose<'a>(all: impl Iterator<Item = &'a Arc<Entry>>, most: usize) -> Vec<Arc
             let waits = entry.waits.load(Ordering::Relaxed);
             let (since, what) = (waits >> 3, waits & 7);
             let before = if what >= WaitingFor::Head as u64 { early } else { late };
-            let is_asked = entry.away.load(Ordering::Acquire) != 0;
+            let is_asked = entry.evicted.load(Ordering::Acquire) != 0;
             (what != 0 && since <= before && !is_asked).then_some((what != WaitingFor::End as u64, since, entry))
         })
         .collect();
@@ -308,11 +308,11 @@ fn choose<'a>(all: impl Iterator<Item = &'a Arc<Entry>>, most: usize) -> Vec<Arc
 }
 
 /// How many connections there have to have been for the end of half of them to matter to the memory.
-const MANY: usize = 16;
+const TIDY_AFTER_CONNECTIONS: usize = 16;
 /// How much of what was held has to be free again to matter, in bytes.
-const MUCH: usize = 4 * 1024 * 1024;
+const TIDY_AFTER_BYTES: usize = 4 * 1024 * 1024;
 /// How long memory stays with the process after such an end: it is likely that others follow, or need it.
-const A_WHILE: Duration = Duration::from_secs(1);
+const TIDY_DELAY: Duration = Duration::from_secs(1);
 
 fn tidy_soon() {
     if !TIDY.swap(true, Ordering::AcqRel)
@@ -330,7 +330,7 @@ pub(crate) async fn tidy() -> std::convert::Infallible {
             if TIDY.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        runtime::executor::sleep(A_WHILE).await;
+        runtime::executor::sleep(TIDY_DELAY).await;
         TIDY.store(false, Ordering::Release);
         sys::memory::give_back();
     }
@@ -347,7 +347,7 @@ mod tests {
         let budget = BUDGET.load(Ordering::Relaxed);
         let each = budget / 16;
         let mut all: Vec<ParkState> = Vec::new();
-        let is_away = |one: &ParkState, cx: &mut Context<'_>| one.poll_evicted(cx) == Poll::Ready(Evicted::Memory);
+        let is_evicted = |one: &ParkState, cx: &mut Context<'_>| one.poll_evicted(cx) == Poll::Ready(Evicted::Memory);
         for number in 0..24 {
             let one = ParkState::default();
             one.hold(HeldMemory::Input, USUAL);
@@ -355,19 +355,19 @@ mod tests {
             one.hold([HeldMemory::Input, HeldMemory::Response, HeldMemory::Sealed][number % 3], each);
             all.push(one);
         }
-        let away = all.iter().take_while(|one| is_away(one, &mut cx)).count();
-        assert!((8..=12).contains(&away), "{away}");
-        assert!(!all[away..].iter().any(|one| is_away(one, &mut cx)), "the newest stay");
+        let evicted = all.iter().take_while(|one| is_evicted(one, &mut cx)).count();
+        assert!((8..=12).contains(&evicted), "{evicted}");
+        assert!(!all[evicted..].iter().any(|one| is_evicted(one, &mut cx)), "the newest stay");
         // A client that reads counts as new.
-        let slow = &all[away];
+        let slow = &all[evicted];
         slow.renew();
-        let more: Vec<ParkState> = (0..away).map(|_| ParkState::default()).collect();
-        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Input, 0));
-        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Response, 0));
-        all.iter().take(away).for_each(|one| one.hold(HeldMemory::Sealed, 0));
-        assert!(!is_away(&all[0], &mut cx), "it has nothing left");
+        let more: Vec<ParkState> = (0..evicted).map(|_| ParkState::default()).collect();
+        all.iter().take(evicted).for_each(|one| one.hold(HeldMemory::Input, 0));
+        all.iter().take(evicted).for_each(|one| one.hold(HeldMemory::Response, 0));
+        all.iter().take(evicted).for_each(|one| one.hold(HeldMemory::Sealed, 0));
+        assert!(!is_evicted(&all[0], &mut cx), "it has nothing left");
         more.iter().for_each(|one| one.hold(HeldMemory::Response, each));
-        assert!(!is_away(&all[away], &mut cx));
+        assert!(!is_evicted(&all[evicted], &mut cx));
         drop((all, more));
         assert_eq!(HELD.load(Ordering::Relaxed), 0);
     }
@@ -396,7 +396,7 @@ mod tests {
             chosen.iter().filter_map(place).collect::<Vec<_>>()
         };
         assert_eq!(chosen(), [3, 1]);
-        some[1].entry.send_away(Evicted::Place);
+        some[1].entry.evict(Evicted::Place);
         assert_eq!(chosen(), [3, 2], "who was asked is leaving");
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(some[1].poll_evicted(&mut cx), Poll::Ready(Evicted::Place));
