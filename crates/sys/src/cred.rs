@@ -97,9 +97,9 @@ pub fn group_by_id(gid: u32) -> io::Result<Option<String>> {
 /// The user and groups that a child changes to. Made in the parent, so that a child needs no database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user.
+    /// The number of the user.
     pub uid: u32,
-    /// The group.
+    /// The number of the primary group.
     pub gid: u32,
     /// All groups, the primary one among them.
     pub groups: Vec<u32>,

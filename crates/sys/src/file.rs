@@ -26,9 +26,9 @@ pub struct Meta {
     pub ctime: i128,
     /// Type and permission bits (`st_mode`).
     pub mode: u32,
-    /// Its owner.
+    /// The number of the user who owns it.
     pub uid: u32,
-    /// Its group.
+    /// The number of its group.
     pub gid: u32,
 }
 
@@ -323,9 +323,9 @@ pub struct OpenDirectory(OwnedFd);
 /// The owner and permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
-    /// The user.
+    /// The number of the user who owns it.
     pub uid: u32,
-    /// The group.
+    /// The number of its group.
     pub gid: u32,
     /// Permissions with the setuid, setgid and sticky bits.
     pub mode: u32,

@@ -52,7 +52,7 @@ pub struct News {
     pub mounts: bool,
 }
 
-/// A change.
+/// What has changed in the watched directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// An entry of this name in one of the directories.

@@ -38,7 +38,7 @@ impl Options {
 /// Why a pattern is invalid, in PCRE2's own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// The error.
+    /// PCRE2's message.
     pub text: String,
     /// The byte of the pattern at which it was found.
     pub offset: usize,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// A signal.
+/// The number of a POSIX signal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Signal(i32);
 

@@ -9,7 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::poll::any_readable;
 
-/// The terminal.
+/// The terminal that controls this process.
 #[derive(Debug)]
 pub struct Terminal(File);
 

@@ -9,7 +9,7 @@ use crate::library::functions;
 /// The library's compressor, which is opaque.
 enum Context {}
 
-/// Its input.
+/// What the compressor reads, and how much of it is done (`ZSTD_inBuffer`).
 #[repr(C)]
 struct Input {
     start: *const c_void,
@@ -17,7 +17,7 @@ struct Input {
     position: usize,
 }
 
-/// Its output.
+/// Where the compressor writes, and how far it has come (`ZSTD_outBuffer`).
 #[repr(C)]
 struct Output {
     start: *mut c_void,

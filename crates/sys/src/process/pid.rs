@@ -27,7 +27,7 @@ impl Pid {
         rx::getppid().map(Pid)
     }
 
-    /// The number.
+    /// The number of the process, which is positive.
     pub fn number(self) -> i32 {
         self.0.as_raw_nonzero().get()
     }

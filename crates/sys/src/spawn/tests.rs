@@ -1,11 +1,12 @@
 //! Starts programs: their descriptors and environment, and how they end.
 
-use super::*;
-use crate::process::{Status, reap};
-use crate::signal::{self, Signal};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
+
+use super::*;
+use crate::process::{Status, reap};
+use crate::signal::{self, Signal};
 
 /// Runs a program with its output in a pipe.
 fn run(program: &CStr, argv: &[&CStr], directory: Option<&CStr>) -> io::Result<(Status, String)> {
