@@ -9,7 +9,7 @@
 
 mod begin;
 mod describe;
-mod refusal;
+mod refused_head;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,14 +24,14 @@ use crate::request::{Client, Request};
 
 pub use self::begin::{Received, Running};
 pub(crate) use self::begin::{request, virtual_host};
-pub use self::refusal::Refusal;
+pub use self::refused_head::RefusedHead;
 
 /// A request on its way to its response, with its row of the scoreboard.
 pub struct Exchange {
     /// The request, with the status and fields of its response.
     pub request: Box<Request>,
     pub(crate) row: Row,
-    refusal: Option<Refusal>,
+    refusal: Option<RefusedHead>,
 }
 
 /// The bytes of an exchange on the wire.
@@ -62,7 +62,7 @@ impl Exchange {
     }
 
     /// Why the head is refused, if it is.
-    pub fn refusal(&self) -> Option<Refusal> {
+    pub fn refusal(&self) -> Option<RefusedHead> {
         self.refusal
     }
 

@@ -42,7 +42,7 @@ pub use crate::trace::{AccessLine, Met, Note, Reason, Step, Trace};
 /// A hypothetical request.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The method.
+    /// The method of the request, such as `GET`.
     pub method: String,
     /// The path and query, as a client would send it.
     pub target: String,
@@ -56,7 +56,7 @@ pub struct Question {
     pub local: SocketAddr,
 }
 
-/// The result.
+/// How a hypothetical request was served: each step on its way, and the settings that applied to it.
 pub struct Explanation {
     /// The request, at the point where its response would be made.
     pub request: Box<Request>,
@@ -78,17 +78,17 @@ pub struct Explanation {
 
 /// The settings of a path.
 pub struct Settings {
-    /// The path.
+    /// The path, decoded, that these settings apply to.
     pub path: String,
     /// The parts of its settings in order of precedence, and conditional sections that were skipped.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<ExplainedLayer>,
     /// The combined `Options` of all layers.
     pub options: Bits,
 }
 
-/// A part of the configuration.
+/// A part of the configuration: the server level, a section, or an `.htaccess` file.
 #[derive(Clone)]
-pub struct Layer {
+pub struct ExplainedLayer {
     /// `server level`, the line of a section, or the path of an `.htaccess` file.
     pub title: String,
     /// Its first line; `None` if it is not a section.
@@ -96,24 +96,24 @@ pub struct Layer {
     /// Why it was skipped, if it was.
     pub unmet: Option<&'static str>,
     /// Its lines, without those of inner sections that are layers of their own.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ExplainedLine>,
 }
 
-/// A line.
+/// A directive of a layer, and whether it has an effect there.
 #[derive(Clone)]
-pub struct Line {
-    /// The directive.
+pub struct ExplainedLine {
+    /// The row of the directive in its module's table.
     pub row: &'static Directive,
-    /// Its module.
+    /// The module that owns the directive.
     pub module: &'static ModuleInfo,
     /// The text after the name, as written.
     pub args: String,
     /// The sections around it that have no settings of their own (`<Limit GET>`), with a blank after each; mostly
     /// empty.
     pub within: String,
-    /// Its position.
+    /// The file and line where it stands.
     pub origin: Origin,
-    /// Its effect.
+    /// Whether it applies, and why not.
     pub fate: Fate,
 }
 
@@ -274,7 +274,7 @@ impl Endpoint for NoClient {
 }
 
 /// All parts of the request's settings.
-fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<Layer> {
+fn layers(server: &Server, vhost: &VirtualHost, met: &[Met]) -> Vec<ExplainedLayer> {
     let infos = server.infos();
     let files = met.iter().filter_map(|met| match met {
         Met::File(_, nodes) => Some(&nodes[..]),
@@ -303,14 +303,14 @@ fn find<'a>(nodes: &'a [Node], origin: &Origin) -> Option<&'a Node> {
     })
 }
 
-fn layer(title: String, origin: Option<Origin>, nodes: &[Node], infos: &[&'static ModuleInfo]) -> Layer {
+fn layer(title: String, origin: Option<Origin>, nodes: &[Node], infos: &[&'static ModuleInfo]) -> ExplainedLayer {
     let mut lines = Vec::new();
     gather(nodes, infos, "", &mut lines);
-    Layer { title, origin, unmet: None, lines }
+    ExplainedLayer { title, origin, unmet: None, lines }
 }
 
-impl Layer {
-    fn passed_over(mut self, why: &'static str) -> Layer {
+impl ExplainedLayer {
+    fn passed_over(mut self, why: &'static str) -> ExplainedLayer {
         self.unmet = Some(why);
         self.lines.iter_mut().for_each(|line| line.fate = Fate::Unmet);
         self
@@ -324,7 +324,7 @@ fn is_transparent(node: &Node) -> bool {
     TRANSPARENT.iter().any(|name| node.name.eq_ignore_ascii_case(name))
 }
 
-fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &mut Vec<Line>) {
+fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &mut Vec<ExplainedLine>) {
     for node in nodes {
         if let Some(children) = &node.children {
             if is_transparent(node) {
@@ -333,7 +333,7 @@ fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &m
             continue;
         }
         let known = find_all(infos, &node.name).next();
-        lines.extend(known.map(|(module, row)| Line {
+        lines.extend(known.map(|(module, row)| ExplainedLine {
             row,
             module,
             args: node.args.clone(),
@@ -346,7 +346,7 @@ fn gather(nodes: &[Node], infos: &[&'static ModuleInfo], within: &str, lines: &m
 
 /// The whole configuration, level by level in file order: the lines outside sections, and those of each section. A line
 /// only loses to another one of the same level.
-pub fn levels(server: &Server) -> Vec<Layer> {
+pub fn levels(server: &Server) -> Vec<ExplainedLayer> {
     let main = server.main();
     let mut settings: HashMap<Origin, Vec<&SettingsMap>> = HashMap::new();
     for vhost in &server.hosts {
@@ -380,7 +380,7 @@ fn inner_levels(
     around: &str,
     server: &Server,
     settings: &HashMap<Origin, Vec<&SettingsMap>>,
-    levels: &mut Vec<Layer>,
+    levels: &mut Vec<ExplainedLayer>,
 ) {
     for node in nodes {
         let Some(children) = &node.children else { continue };
@@ -421,14 +421,14 @@ fn family(name: &'static str) -> &'static str {
 }
 
 /// Finds the lines that apply: those that the settings still hold.
-fn judge<'a>(lines: impl Iterator<Item = &'a mut Line>, settings: &[&SettingsMap]) {
+fn judge<'a>(lines: impl Iterator<Item = &'a mut ExplainedLine>, settings: &[&SettingsMap]) {
     let mut held: HashSet<Origin> = HashSet::new();
     for slots in settings {
         slots.origins(&mut |origin| {
             held.insert(origin.clone());
         });
     }
-    let mut lines: Vec<&mut Line> = lines.collect();
+    let mut lines: Vec<&mut ExplainedLine> = lines.collect();
     let mut counted: HashSet<&str> = HashSet::new();
     for line in lines.iter_mut().filter(|line| held.contains(&line.origin)) {
         line.fate = Fate::Holds;

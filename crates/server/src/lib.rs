@@ -32,7 +32,7 @@ pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
 pub use crate::message::interim::SendingInterim;
 pub use crate::message::response::{Body, BodyStream, FilePart, HandlerResult, Keep, Piece};
-pub use crate::message::response_head::Pace;
+pub use crate::message::response_head::RateLimit;
 pub use crate::message::sent::Sent;
 pub use crate::message::tunnel::{Tunnel, TunnelFuture, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};
@@ -41,11 +41,12 @@ pub use crate::module::hook::{Hook, Module, Order, SharedCache};
 pub use crate::phases::delivery::Conditions;
 pub use crate::phases::process::Response;
 pub use crate::phases::subject::{
-    TEXT_MAX, evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
+    evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
 };
 pub use crate::protocol::service::HttpService;
 pub use crate::request::Client;
-pub use crate::request::Stream;
+pub use crate::request::StreamId;
+pub use crate::request::bounds::TEXT_MAX;
 pub use crate::request::dns;
 pub use crate::request::{Previous, Request, RequestKind};
 pub use crate::settings::draft::{Draft, DraftHost};
@@ -67,7 +68,8 @@ pub use request::client::Announced;
 pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{
-    self as filters, Encryption, FindVariable, Handler, PhaseHook, Preface, PrefaceOutcome, ResponseHook,
+    Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, OutputFilter,
+    PhaseHook, Preface, PrefaceOutcome, Rank, ResponseChain, ResponseHook, ResponseLink,
 };
 pub use request::phase::Phase;
 pub use request::script_use::ScriptUse;

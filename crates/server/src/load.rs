@@ -2,7 +2,6 @@
 
 mod logs;
 
-use crate::site::directory_cache::DirectoryCaches;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,13 +18,14 @@ use crate::settings::core::{CoreServer, DOCUMENT_ROOT, HostAddress, ServerName, 
 use crate::settings::draft::{Draft, DraftHost};
 use crate::settings::merge::{Layer, Merger};
 use crate::settings::plan::Plan;
+use crate::site::directory_cache::DirectoryCaches;
 use crate::site::server::Server;
 use crate::site::vhost::Hosts;
 use crate::site::vhost::VirtualHost;
 
 /// The result of reading a configuration.
 pub struct Loaded {
-    /// The server.
+    /// The server that the configuration describes.
     pub server: Server,
     /// All files read.
     pub included: Vec<conf::read::Included>,
@@ -37,7 +37,7 @@ pub struct Loaded {
 
 /// The result of reading an unusable configuration.
 pub struct Failed {
-    /// The reason.
+    /// The error that ended the reading.
     pub error: Error,
     /// All other errors, if they are kept.
     pub errors: Vec<Error>,

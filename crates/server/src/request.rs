@@ -1,6 +1,7 @@
 //! A request on its way through the phases.
 
 mod account;
+pub(crate) mod bounds;
 pub mod client;
 mod client_name;
 mod data;
@@ -16,6 +17,7 @@ mod notes;
 pub mod phase;
 pub(crate) mod script_use;
 mod tunnel;
+mod undecided;
 pub mod unique;
 mod url;
 mod wire;
@@ -29,17 +31,17 @@ use conf::Settings;
 
 pub use self::account::Account;
 pub use self::client::Client;
-pub use self::data::{RequestData, Stream};
+pub use self::data::{RequestData, StreamId};
 pub use self::mapped::Mapped;
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields::Fields;
 pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
-pub use crate::message::response_head::{Pace, ResponseHead};
+pub use crate::message::response_head::{RateLimit, ResponseHead};
 pub use crate::message::sent::Sent;
 use crate::request::hooks::Hooks;
 use crate::settings::core::CoreDir;
-use crate::settings::merge::Merged;
+use crate::settings::merge::{Layer, Merged};
 use crate::site::links::Links;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
@@ -197,6 +199,16 @@ impl Request {
         self.vhost.settings.get()
     }
 
+    /// A module's variable of this request.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.hooks.variables.iter().find_map(|find| find(self, name))
+    }
+
+    /// A variable of the server's own environment.
+    pub fn process_env(&self, name: &str) -> Option<String> {
+        self.server.system.env(name)
+    }
+
     /// The directory for its URL paths: `DocumentRoot`, or a module's replacement.
     pub fn document_root(&self) -> &str {
         self.mapped.document_root.as_ref().unwrap_or(&self.vhost.document_root)
@@ -258,11 +270,28 @@ impl Request {
 }
 
 impl Request {
+    /// Enters one more section; returns the settings outside it, for [`leave`](Request::leave).
+    pub fn enter(&mut self, layer: &Layer) -> Merged {
+        let merged = self.server.merger.merge(&self.dir, layer);
+        std::mem::replace(&mut self.dir, merged)
+    }
+
+    /// Returns to the sections that the request was in before.
+    pub fn leave(&mut self, outside: Merged) {
+        self.dir = outside;
+    }
+
     /// Forgets the results for one path, before another one is examined.
     pub(crate) fn reset_mapping(&mut self, status: u16) {
         self.mapped.clear();
         self.body = self.body.unfiltered();
         self.response.begin_again(status);
         self.dir = self.vhost.base.base();
+    }
+
+    /// Adds to the answer how to log in: asks the module of that `AuthType`.
+    pub fn note_auth_failure(&mut self, auth_type: &str) {
+        let hooks = self.hooks;
+        hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
     }
 }

@@ -7,5 +7,6 @@ pub mod identity;
 pub mod merge;
 pub(crate) mod plan;
 pub mod read_timeout;
+pub mod satisfy;
 pub(crate) mod section;
 pub mod user;

@@ -63,7 +63,7 @@ pub struct AccessLine {
     pub objection: Option<String>,
 }
 
-/// A step.
+/// Something that happened to the request on its way.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// The current path from now on, and why.

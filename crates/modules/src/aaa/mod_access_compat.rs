@@ -10,7 +10,7 @@ use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, Refusal, row, settings};
 use server::PhaseHook::{Later, Now};
-use server::authz::Satisfy;
+use server::settings::satisfy::Satisfy;
 use server::{Flow, Hook, Module, Order, Phase, Request, dns};
 
 use super::denied_thing;

@@ -9,8 +9,7 @@ use brotli::enc::BrotliEncoderParams;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
-use server::filters::{OutputFilter, Rank};
-use server::{Body, Hook, Module, Request};
+use server::{Body, Hook, Module, OutputFilter, Rank, Request};
 
 use super::compression::{AlterEtag, Choice, Notes, choose, code};
 use super::mod_deflate::coding::Coder;

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use conf::directive::Args::Take1;
 use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
-use server::filters::{InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, BodyStream, Hook, Module, Piece, Request, RequestKind};
+use server::{Body, BodyStream, Hook, InputBody, InputFilter, Module, OutputFilter, Piece, Rank, Request, RequestKind};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "buffer_module", source: "mod_buffer.c", linked: false, directives: DIRECTIVES },
@@ -60,7 +59,7 @@ async fn buffer(request: &mut Request, body: Body) -> Body {
 }
 
 /// Gathers nothing before it is asked for a piece.
-fn buffer_body(request: &mut Request, source: Stream) -> Stream {
+fn buffer_body(request: &mut Request, source: InputBody) -> InputBody {
     if !matches!(request.kind, RequestKind::Main) {
         return source;
     }

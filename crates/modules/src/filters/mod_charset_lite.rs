@@ -10,8 +10,10 @@ use conf::directive::Args::{Iterate, Take1};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoder, EncoderResult, Encoding};
 use runtime::CoopBudget;
-use server::filters::{Chain, InputChain, InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, Flow, Hook, Module, Order, Phase, PhaseHook, Request, Writer};
+use server::{
+    Body, Flow, Hook, InputBody, InputChain, InputFilter, Module, Order, OutputFilter, Phase, PhaseHook, Rank, Request,
+    ResponseChain, Writer,
+};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "charset_lite_module", source: "mod_charset_lite.c", linked: false, directives: DIRECTIVES },
@@ -84,7 +86,7 @@ fn check(request: &mut Request) -> Flow {
 }
 
 /// Answers are translated if both charsets are known, whether or not the filter is named.
-fn insert(request: &mut Request, chain: &mut Chain) {
+fn insert(request: &mut Request, chain: &mut ResponseChain) {
     let dir = request.dir::<CharsetDir>();
     if charsets(dir).is_some() && dir.implicit() && !chain.has(XLATEOUT.name) {
         chain.add(XLATEOUT.rank, Box::new(XLATEOUT.apply));
@@ -120,7 +122,7 @@ async fn translate(request: &mut Request, body: Body) -> Body {
 }
 
 /// As in Apache, scripts that start before the body is read see the client's original length.
-fn translate_body(request: &mut Request, body: Stream) -> Stream {
+fn translate_body(request: &mut Request, body: InputBody) -> InputBody {
     let Some((source, default)) = input_charsets(request) else { return body };
     let Some(translation) = Translation::open(default, source, true) else { return body };
     let speaker = request.speaker();
@@ -131,7 +133,7 @@ fn translate_body(request: &mut Request, body: Stream) -> Stream {
 const STEP: usize = 8 * 1024;
 
 async fn write(
-    mut source: Stream,
+    mut source: InputBody,
     mut translation: Translation,
     speaker: Option<Box<Request>>,
     out: Writer,

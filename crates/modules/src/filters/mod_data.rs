@@ -8,8 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conf::ModuleInfo;
 use runtime::CoopBudget;
-use server::filters::{OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Module, Request, RequestKind, Writer};
+use server::{Body, BodyStream, Hook, Module, OutputFilter, Rank, Request, RequestKind, Writer};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "data_module", source: "mod_data.c", linked: false, directives: &[] },

@@ -11,8 +11,7 @@ use conf::values::{atoi, number, one_of, strtol};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
 use server::core::CoreDir;
 use server::fields::add_vary;
-use server::filters::{Filtering, InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, Hook, Module, Request, RequestKind};
+use server::{Body, Filtering, Hook, InputBody, InputFilter, Module, OutputFilter, Rank, Request, RequestKind};
 
 use self::coding::{Begun, Coding, Complain, Deflater, Inflater, RatioLimit};
 use self::gunzip::Gunzip;
@@ -231,7 +230,7 @@ fn ratio_limit(request: &Request) -> RatioLimit {
 
 /// The input filter `DEFLATE`. As in Apache, scripts that start before the body is read see the client's original
 /// fields.
-fn gunzip(request: &mut Request, body: Stream) -> Stream {
+fn gunzip(request: &mut Request, body: InputBody) -> InputBody {
     if !matches!(request.kind, RequestKind::Main) || request.header("Content-Range").is_some() {
         return body;
     }

@@ -6,8 +6,7 @@
 use conf::directive::Args::Take1;
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
-use server::filters::Chain;
-use server::{Hook, Module, Order, Pace, Request};
+use server::{Hook, Module, Order, RateLimit, Request, ResponseChain};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dialup_module", source: "mod_dialup.c", linked: false, directives: DIRECTIVES },
@@ -35,11 +34,11 @@ fn set_standard(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 /// Files only: scripts and generated pages have their own speed.
-fn slow_down(request: &mut Request, _: &mut Chain) {
+fn slow_down(request: &mut Request, _: &mut ResponseChain) {
     if matches!(request.mapped.handler.as_deref(), None | Some("default-handler"))
         && let Some(rate) = request.dir::<DialupConf>().bytes_per_second.get()
     {
-        request.response.pace = Some(Pace { bytes_per_second: *rate, burst: 0 });
+        request.response.rate_limit = Some(RateLimit { bytes_per_second: *rate, burst: 0 });
     }
 }
 

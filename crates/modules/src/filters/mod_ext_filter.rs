@@ -11,8 +11,7 @@ use conf::words::words;
 use conf::{
     Allowed, Cmd, Directive, InArgument as _, Keyed, Level, ModuleInfo, Outcome, Refusal, Setting, row, settings,
 };
-use server::filters::{InputLink, Link, Rank, Stream};
-use server::{Body, Hook, Module, Request, Writer};
+use server::{Body, Hook, InputBody, InputLink, Module, Rank, Request, ResponseLink, Writer};
 
 use crate::generators::exec;
 
@@ -130,7 +129,7 @@ fn command_of(text: &str) -> Result<(&str, &str), String> {
     }
 }
 
-fn find(request: &Request, name: &str) -> Option<(Rank, Link)> {
+fn find(request: &Request, name: &str) -> Option<(Rank, ResponseLink)> {
     let filter = definition(request, name, false)?;
     Some((Rank(filter.rank), Box::new(move |request, body| Box::pin(run(request, body, filter)))))
 }
@@ -198,7 +197,7 @@ async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
 }
 
 /// The program starts when the body is first read.
-fn run_input(request: &mut Request, body: Stream, filter: Arc<External>) -> Stream {
+fn run_input(request: &mut Request, body: InputBody, filter: Arc<External>) -> InputBody {
     let kind = request.header("Content-Type").map(|kind| kind.into_owned());
     if !filter.is_for(request, kind.as_deref()) || filter.is_removed(request, INPUT) {
         return body;
@@ -207,7 +206,7 @@ fn run_input(request: &mut Request, body: Stream, filter: Arc<External>) -> Stre
     server::written_later(|out| copy(speaker, body, filter, out))
 }
 
-async fn copy(mut request: Box<Request>, body: Stream, filter: Arc<External>, out: Writer) -> io::Result<()> {
+async fn copy(mut request: Box<Request>, body: InputBody, filter: Arc<External>, out: Writer) -> io::Result<()> {
     let made = exec::filter(&mut request, &filter.program, Body::Stream(body)).await;
     let Ok(made) = made else {
         filter.complain(&request, INPUT, "aborting");

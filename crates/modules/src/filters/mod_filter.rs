@@ -11,9 +11,8 @@ use conf::words::words;
 use conf::{
     Allowed, Cmd, Directive, InArgument as _, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Refusal, row, settings,
 };
-use server::filters::{Chain, OutputFilter, Rank};
 use server::module::with_infos;
-use server::{Body, Hook, Module, Order, Request, evaluate};
+use server::{Body, Hook, Module, Order, OutputFilter, Rank, Request, ResponseChain, evaluate};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "filter_module", source: "mod_filter.c", linked: false, directives: DIRECTIVES },
@@ -236,7 +235,7 @@ fn protocol(cmd: &mut Cmd<'_>, name: &str, second: &str, third: Option<&str>) ->
 }
 
 /// Puts the smart filters of the chain into the chain of the response.
-fn insert(request: &mut Request, links: &mut Chain) {
+fn insert(request: &mut Request, links: &mut ResponseChain) {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<FilterConf>();
     let mut range = None;

@@ -20,8 +20,7 @@ use conf::directive::Args::{Flag, Take1};
 use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, on_or_off, row};
 use server::core::options;
-use server::filters::{OutputFilter, Rank};
-use server::{Body, Flow, Hook, Module, Order, Phase, PhaseHook, Request};
+use server::{Body, Flow, Hook, Module, Order, OutputFilter, Phase, PhaseHook, Rank, Request};
 
 use self::page::Page;
 use self::settings::{END, ETAG, IncludeDir, IncludeServer, LAST_MODIFIED, LEGACY, START, Tags, UNDEFINED, XBitHack};

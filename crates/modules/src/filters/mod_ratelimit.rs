@@ -5,8 +5,7 @@
 
 use conf::values::atoi;
 use conf::{Level, ModuleInfo};
-use server::filters::{OutputFilter, Rank};
-use server::{Body, Hook, Module, Pace, Request};
+use server::{Body, Hook, Module, OutputFilter, Rank, RateLimit, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ratelimit_module", source: "mod_ratelimit.c", linked: false, directives: &[] },
@@ -39,6 +38,6 @@ fn limit(request: &mut Request, body: Body) -> Body {
             0
         }
     });
-    request.response.pace = Some(Pace { bytes_per_second, burst });
+    request.response.rate_limit = Some(RateLimit { bytes_per_second, burst });
     body
 }

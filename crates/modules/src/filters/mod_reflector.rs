@@ -5,8 +5,7 @@
 use bytes::Bytes;
 use conf::directive::Args::Take12;
 use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, row, settings};
-use server::filters::Stream;
-use server::{Body, BodyStream, Handler, HandlerResult, Hook, Module, Order, Piece, Request, Waiting};
+use server::{Body, BodyStream, Handler, HandlerResult, Hook, InputBody, Module, Order, Piece, Request, Waiting};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "reflector_module", source: "mod_reflector.c", linked: false, directives: DIRECTIVES },
@@ -76,7 +75,7 @@ fn reflect(request: &mut Request) -> Waiting<'_, HandlerResult> {
 /// The body of a request on its way back.
 struct Reflection {
     first: Option<Bytes>,
-    rest: Stream,
+    rest: InputBody,
     length: Option<u64>,
 }
 

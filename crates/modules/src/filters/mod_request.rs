@@ -7,8 +7,7 @@ use std::io;
 use conf::directive::Args::Take1;
 use conf::values::number;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
-use server::filters::{InputChain, Rank, Stream};
-use server::{BodyStream, Hook, KeptBody, Module, Order, Piece, Request};
+use server::{BodyStream, Hook, InputBody, InputChain, KeptBody, Module, Order, Piece, Rank, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "request_module", source: "mod_request.c", linked: false, directives: DIRECTIVES },
@@ -42,7 +41,7 @@ fn insert(request: &mut Request, chain: &mut InputChain) {
     }
 }
 
-fn keep(request: &mut Request, source: Stream, limit: u64) -> Stream {
+fn keep(request: &mut Request, source: InputBody, limit: u64) -> InputBody {
     let kept = KeptBody::default();
     request.kept_body = Some(kept.clone());
     Box::new(Keeping { told: source.length(), source, kept, limit, speaker: request.speaker() })
@@ -50,7 +49,7 @@ fn keep(request: &mut Request, source: Stream, limit: u64) -> Stream {
 
 /// A body that is stored while it is read.
 struct Keeping {
-    source: Stream,
+    source: InputBody,
     /// Its length, if the client announced it.
     told: Option<u64>,
     kept: KeptBody,

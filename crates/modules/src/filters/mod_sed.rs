@@ -12,8 +12,7 @@ use std::sync::Arc;
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, row, settings};
 use http::text::to_bytes;
-use server::filters::{InputFilter, OutputFilter, Rank, Stream};
-use server::{Body, Hook, Module, Request, RequestKind, Writer};
+use server::{Body, Hook, InputBody, InputFilter, Module, OutputFilter, Rank, Request, RequestKind, Writer};
 
 use self::machine::Machine;
 use self::script::Script;
@@ -93,7 +92,7 @@ async fn edit_output(request: &mut Request, body: Body) -> Body {
     server::written(|out| edit(complain, body.into_stream(), script, out)).await
 }
 
-fn edit_body(request: &mut Request, body: Stream) -> Stream {
+fn edit_body(request: &mut Request, body: InputBody) -> InputBody {
     match request.dir::<SedDir>().scripts.input.clone() {
         Some(script) if matches!(request.kind, RequestKind::Main) => {
             let complain = complain(request);
@@ -112,7 +111,7 @@ fn complain(request: &Request) -> Complain {
 }
 
 /// Writes the edited body. A line is edited when there is more after it, so that the last one is known as such.
-async fn edit(complain: Complain, mut source: Stream, script: Arc<Script>, out: Writer) -> io::Result<()> {
+async fn edit(complain: Complain, mut source: InputBody, script: Arc<Script>, out: Writer) -> io::Result<()> {
     let fail = |why: String| {
         complain(why);
         io::Error::other("a script of mod_sed has failed")

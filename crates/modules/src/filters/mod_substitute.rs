@@ -12,8 +12,7 @@ use conf::values::one_of;
 use conf::{Allowed, Cmd, Directive, Level, Merge, ModuleInfo, Origin, Outcome, Setting, on_or_off, row, settings};
 use http::text::to_bytes;
 use runtime::CoopBudget;
-use server::filters::{OutputFilter, Rank};
-use server::{Body, BodyStream, Hook, Module, Request, Writer};
+use server::{Body, BodyStream, Hook, Module, OutputFilter, Rank, Request, Writer};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "substitute_module", source: "mod_substitute.c", linked: false, directives: DIRECTIVES },

@@ -7,8 +7,7 @@ use std::io;
 use conf::directive::Args::{Take1, Take12};
 use conf::values::{atoi, one_of};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
-use server::filters::{OutputFilter, Rank};
-use server::{Body, Hook, Module, Request};
+use server::{Body, Hook, Module, OutputFilter, Rank, Request};
 use sys::zstd::{self, Compressor, LEVEL_MAX};
 
 use super::compression::{AlterEtag, Choice, Notes, choose, code};

@@ -12,7 +12,7 @@ use conf::{
     Setting, Source, on_or_off, row, settings, shown,
 };
 use server::PhaseHook::{Later, Now};
-use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, Stream, Waiting};
+use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, StreamId, Waiting};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "http2_module", source: "mod_http2.c", linked: false, directives: DIRECTIVES },
@@ -235,7 +235,7 @@ fn variable(request: &Request, name: &str) -> Option<String> {
         ("HTTP2", Some(_)) => "on".into(),
         ("HTTP2", None) | ("H2PUSH" | "H2_PUSH", _) => "off".into(),
         ("H2_STREAM_ID", Some(stream)) => stream.number.to_string(),
-        ("H2_STREAM_TAG", Some(Stream { process, connection, number })) => format!("{process}-{connection}-{number}"),
+        ("H2_STREAM_TAG", Some(StreamId { process, connection, number })) => format!("{process}-{connection}-{number}"),
         _ => String::new(),
     })
 }

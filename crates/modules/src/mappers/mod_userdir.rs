@@ -18,7 +18,7 @@ pub(crate) static MODULE: Module = Module {
     // After Alias, whatever the order in which the modules are loaded.
     hooks: &[Hook::Phase(
         Phase::Translate,
-        Order::Later(1),
+        Order::AfterMiddle(1),
         PhaseHook::Later { claims: is_for_user, run: |request| Box::pin(translate(request)) },
     )],
 };

@@ -12,7 +12,7 @@ use super::mod_alias::FORCED_TYPE;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "vhost_alias_module", source: "mod_vhost_alias.c", linked: false, directives: DIRECTIVES },
     // After Alias and UserDir, whatever the order in which the modules are loaded.
-    hooks: &[Hook::Phase(Phase::Translate, Order::Later(2), Now(translate))],
+    hooks: &[Hook::Phase(Phase::Translate, Order::AfterMiddle(2), Now(translate))],
 };
 
 #[rustfmt::skip]

@@ -23,7 +23,7 @@ pub(crate) static MODULE: Module = Module {
         // After mod_mime, whatever the order in which the modules are loaded.
         Hook::Phase(
             Phase::TypeChecker,
-            Order::Later(1),
+            Order::AfterMiddle(1),
             PhaseHook::Later { claims: has_no_type, run: |request| Box::pin(find_type(request)) },
         ),
     ],

@@ -6,10 +6,10 @@ use std::time::{Instant, SystemTime};
 
 use http::KnownField;
 
-use crate::exchange::refusal::Refusal;
+use crate::exchange::refused_head::RefusedHead;
 use crate::message::head::RequestHead;
 use crate::request::hooks::Hooks;
-use crate::request::{Account, Client, Request, RequestData, RequestKind, Source, Stream};
+use crate::request::{Account, Client, Request, RequestData, RequestKind, Source, StreamId};
 use crate::site::server::Server;
 use crate::site::vhost::{self, VirtualHost};
 
@@ -27,9 +27,9 @@ pub struct Received {
     /// The head; as much of it as arrived, if it is `broken`.
     pub head: RequestHead,
     /// Why the protocol refuses it.
-    pub broken: Option<Refusal>,
+    pub broken: Option<RefusedHead>,
     /// The stream that it came in, if a connection has several at once.
-    pub stream: Option<Stream>,
+    pub stream: Option<StreamId>,
 }
 
 impl Received {
@@ -45,9 +45,9 @@ pub(crate) fn request(
     Running { server, hooks }: Running,
     client: &Arc<Client>,
     Received { head, broken, stream }: Received,
-) -> (Box<Request>, Option<Refusal>) {
+) -> (Box<Request>, Option<RefusedHead>) {
     let text = |bytes: &[u8]| http::text::from_bytes(bytes).into_owned();
-    let authority = head.authority().filter(|_| broken.is_none_or(Refusal::has_host));
+    let authority = head.authority().filter(|_| broken.is_none_or(RefusedHead::has_host));
     let hostname = authority.map(|authority| {
         // The head was refused unless this is a host with or without a port.
         let colon = memchr::memrchr(b':', authority).filter(|_| !authority.ends_with(b"]"));
@@ -66,9 +66,9 @@ pub(crate) fn request(
     let is_own = |name: &String| known || *name == vhost.name;
     let refusal = match broken {
         Some(broken) => Some(broken),
-        None if vhost::is_strict(vhost) && !hostname.as_ref().is_none_or(is_own) => Some(Refusal::UnknownHost),
+        None if vhost::is_strict(vhost) && !hostname.as_ref().is_none_or(is_own) => Some(RefusedHead::UnknownHost),
         None if vhost.plan.only_registered_methods && !server.knows_method(&method) => {
-            Some(Refusal::UnregisteredMethod)
+            Some(RefusedHead::UnregisteredMethod)
         }
         None => None,
     };

@@ -17,7 +17,7 @@ use crate::site::htaccess_cache::OverrideRules;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 
-/// A directory.
+/// What the check finds out about a directory.
 pub struct Surveyed {
     /// Its settings.
     merged: Merged,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// A value: a constant, a string of its own, or one shared with a cache.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A constant.
+    /// A constant of the program.
     Static(&'static str),
-    /// A text.
+    /// A string that only this field holds.
     Own(String),
     /// A shared text.
     Shared(Arc<str>),

@@ -61,7 +61,7 @@ pub trait BodyStream: Send {
 /// A part of an open file.
 #[derive(Clone, Debug)]
 pub struct FilePart {
-    /// The file.
+    /// The open file, which other parts may share.
     pub file: Arc<OwnedFd>,
     /// First byte.
     pub offset: u64,
@@ -86,7 +86,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// A text.
+    /// A body in memory with this text.
     pub fn text(text: impl Into<String>) -> Body {
         Body::Bytes(Bytes::from(text.into()))
     }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::message::fields::Fields;
 
-/// How fast a response goes out.
+/// How fast a response may go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct RateLimit {
     /// Bytes per second.
     pub bytes_per_second: u32,
     /// Bytes before the limit applies.
@@ -22,7 +22,7 @@ pub struct ResponseHead {
     type_by_script: bool,
     /// The encodings, innermost first.
     pub content_encoding: Option<String>,
-    /// The languages.
+    /// The values of `Content-Language`.
     pub content_languages: Vec<String>,
     /// Fields of responses that succeed.
     pub headers_out: Fields,
@@ -37,7 +37,7 @@ pub struct ResponseHead {
     /// The methods of `Allow`, if a module has limited them.
     pub allowed: Option<Vec<String>>,
     /// The maximum rate at which it is sent.
-    pub pace: Option<Pace>,
+    pub rate_limit: Option<RateLimit>,
     /// The handler wants each piece of the body to reach the client as soon as it is there.
     pub flush: bool,
 }
@@ -57,7 +57,7 @@ impl Default for ResponseHead {
             vlist_validator: None,
             output_filters: Vec::new(),
             allowed: None,
-            pace: None,
+            rate_limit: None,
             flush: false,
         }
     }

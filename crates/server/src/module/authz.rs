@@ -3,11 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use conf::{Cmd, Limited, Origin, Refusal};
+use conf::{Cmd, Refusal};
 
 use crate::request::Request;
 use crate::request::flow::Waiting;
-use crate::settings::merge::{Layer, Merged};
 
 /// The verdict of a `Require` line on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,41 +116,4 @@ pub struct AuthnProvider {
     /// Finds the stored digest if the client does not send the password; `None` if this source has none. `Err` says why
     /// there is no answer.
     pub realm_hash: Option<RealmHash>,
-}
-
-conf::settings! {
-    /// `Satisfy` of mod_access_compat, which the core needs.
-    pub struct Satisfy {
-        /// The lines, each with the methods it applies to: whether either the host check or the user is enough.
-        pub lines: conf::Gathered<Vec<(Option<Arc<Limited>>, bool, Origin)>>,
-    }
-}
-
-impl Satisfy {
-    /// Whether either the host check or the user is enough for a request with this method: the last line for that
-    /// method decides.
-    pub fn any(&self, method: &str) -> bool {
-        let means = |limited: &Option<Arc<Limited>>| limited.as_ref().is_none_or(|limited| limited.covers(method));
-        let lines = self.lines.get().map_or(&[][..], Vec::as_slice);
-        lines.iter().rev().find(|(limited, ..)| means(limited)).is_some_and(|(_, any, _)| *any)
-    }
-}
-
-impl Request {
-    /// Adds to the answer how to log in: asks the module of that `AuthType`.
-    pub fn note_auth_failure(&mut self, auth_type: &str) {
-        let hooks = self.hooks;
-        hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));
-    }
-
-    /// Enters one more section; returns the settings outside it, for [`leave`](Request::leave).
-    pub fn enter(&mut self, layer: &Layer) -> Merged {
-        let merged = self.server.merger.merge(&self.dir, layer);
-        std::mem::replace(&mut self.dir, merged)
-    }
-
-    /// Returns to the sections that the request was in before.
-    pub fn leave(&mut self, outside: Merged) {
-        self.dir = outside;
-    }
 }

@@ -95,7 +95,7 @@ pub enum Loss {
     Nothing,
     /// Answers stay the same, but come later.
     Speed,
-    /// Its function.
+    /// What a module does for visitors.
     Feature,
     /// A restriction: without it, more is allowed.
     Protection,
@@ -104,7 +104,7 @@ pub enum Loss {
 /// A problem that the check found.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The severity.
+    /// How bad it is.
     pub weight: Weight,
     /// The subject area.
     pub topic: Topic,
@@ -114,7 +114,7 @@ pub struct Finding {
     pub places: Vec<Origin>,
     /// The excerpt at the first place, for an error.
     pub excerpt: Option<Excerpt>,
-    /// The problem.
+    /// What is wrong, in one sentence.
     pub message: String,
     /// What the directive or module does.
     pub does: Option<String>,

@@ -9,8 +9,8 @@ use crate::module::authz::{AuthnProvider, AuthzProvider};
 use crate::module::finding::Finding;
 use crate::request::Request;
 use crate::request::hooks::{
-    Chain, Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain,
-    InputFilter, ModuleHook, OutputFilter, PhaseHook, Preface, ResponseHook, RunSubrequest,
+    Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
+    ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -40,7 +40,7 @@ pub enum Order {
     First,
     Middle,
     /// After the modules that are `Middle`, whatever the order in which they were loaded; lower numbers come first.
-    Later(u8),
+    AfterMiddle(u8),
     Last,
     ReallyLast,
 }
@@ -55,6 +55,7 @@ pub type CommandHook = fn(&Server) -> Result<String, String>;
 pub type FileHandlerHook = for<'a> fn(&'a SettingsMap, &str) -> Option<&'a str>;
 /// A check of a handler's name.
 pub type HandlerCheck = fn(&str) -> Result<(), String>;
+
 /// A point at which a module joins in. The phases come in this order (Apache manual, "Request Processing in the Apache
 /// HTTP Server 2.x").
 pub enum Hook {
@@ -111,7 +112,7 @@ pub enum Hook {
     /// Filters that the configuration itself defines, by name.
     FindFilter(FindFilter),
     /// Puts filters into the chain of a handler's response. All hooks run.
-    InsertFilters(Order, fn(&mut Request, &mut Chain)),
+    InsertFilters(Order, fn(&mut Request, &mut ResponseChain)),
     /// A filter for request bodies that the configuration may name.
     InputFilter(&'static InputFilter),
     /// Filters for request bodies that the configuration itself defines, by name.

@@ -3,18 +3,18 @@
 
 use conf::Level;
 
-use crate::module::authz::Satisfy;
-use crate::phases::phase::{all, first};
+use crate::phases::run_hooks::{run_all, run_until_decided};
 use crate::request::flow::Flow;
 use crate::request::phase::Phase;
 use crate::request::{Request, RequestKind};
+use crate::settings::satisfy::Satisfy;
 
 /// Checks access. `Err`: the request ends.
 pub(crate) async fn check(request: &mut Request) -> Result<(), Flow> {
     if is_known(request) {
         return Ok(());
     }
-    let by_host = all(request, Phase::AccessChecker).await;
+    let by_host = run_all(request, Phase::AccessChecker).await;
     match request.dir::<Satisfy>().any(&request.data.method) {
         false => {
             by_host?;
@@ -48,13 +48,13 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         // No module can authenticate a user, and no directive of one could have been written.
         return Ok(());
     }
-    match first(request, Phase::AccessCheckerEx).await {
+    match run_until_decided(request, Phase::AccessCheckerEx).await {
         Flow::Ok => return Ok(()),
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => {}
     }
     // A user might be admitted: authenticate, then authorize.
-    match first(request, Phase::CheckUser).await {
+    match run_until_decided(request, Phase::CheckUser).await {
         Flow::Ok => {}
         Flow::Status(status) => return Err(Flow::Status(status)),
         Flow::Declined => return Err(not_configured(request, "check user")),
@@ -68,7 +68,7 @@ async fn by_user(request: &mut Request, number: &str) -> Result<(), Flow> {
         request.log("core", Level::Error, text);
         return Err(Flow::Status(500));
     }
-    match first(request, Phase::AuthChecker).await {
+    match run_until_decided(request, Phase::AuthChecker).await {
         Flow::Ok => Ok(()),
         Flow::Status(status) => Err(Flow::Status(status)),
         Flow::Declined => Err(not_configured(request, "check access")),

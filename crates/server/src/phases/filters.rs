@@ -8,14 +8,14 @@
 use conf::Level;
 
 use crate::request::Request;
-use crate::request::hooks::{Chain, InputChain, InputLink};
+use crate::request::hooks::{InputChain, InputLink, ResponseChain};
 use crate::settings::core::CoreDir;
 
 /// The filters of a request's response.
-pub(crate) fn of(request: &mut Request) -> Chain {
+pub(crate) fn of(request: &mut Request) -> ResponseChain {
     let configured = request.dir::<CoreDir>().output_filters.is_set();
     if request.response.output_filters.is_empty() && !configured && request.hooks.insert_filters.is_empty() {
-        return Chain::default();
+        return ResponseChain::default();
     }
     chain(request)
 }
@@ -36,9 +36,9 @@ pub(crate) fn prepare(request: &mut Request) {
     }
 }
 
-fn chain(request: &mut Request) -> Chain {
+fn chain(request: &mut Request) -> ResponseChain {
     let hooks = request.hooks;
-    let mut chain = Chain::default();
+    let mut chain = ResponseChain::default();
     let by_extension = std::mem::take(&mut request.response.output_filters);
     let dir = request.dir.slots.clone();
     let configured = dir.get::<CoreDir>().output_filters.get();

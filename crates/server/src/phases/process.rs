@@ -1,5 +1,4 @@
-//! A request's way through the phases, up to its response (Apache manual, "Request Processing in the Apache
-//! HTTP Server 2.x").
+//! Runs the phases in their order: map, check, handle, filter.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +8,7 @@ use crate::message::response::{Body, HandlerResult, Keep};
 use crate::message::tunnel::Tunnel;
 use crate::module::{self, Module};
 use crate::phases::access::check;
-use crate::phases::phase::{all, first};
+use crate::phases::run_hooks::{run_all, run_until_decided};
 use crate::phases::{delivery, error_document, filters, redirect, trace_method, walk};
 use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
@@ -20,7 +19,7 @@ use crate::trace::HANDLER;
 
 /// The hooks of these modules for requests.
 pub fn hooks(modules: &[&'static Module]) -> Hooks {
-    module::request_hooks(modules, crate::phases::process::run_phases)
+    module::request_hooks(modules, run_phases)
 }
 
 /// The response to the client.
@@ -46,21 +45,21 @@ pub(crate) async fn process(request: &mut Request) -> Response {
     let result = match unmet_expectation(request) {
         Some(status) => HandlerResult::Status(status),
         None => match prepare(request).await {
-            Ok(()) => handle(request).await,
+            Ok(()) => run_handlers(request).await,
             Err(flow) => HandlerResult::Status(flow.status()),
         },
     };
-    go_on(request, result).await
+    finish(request, result).await
 }
 
 /// The response to a request that cannot be served: the error document for a status.
 pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
     name_client(request).await;
-    go_on(request, HandlerResult::Status(status)).await
+    finish(request, HandlerResult::Status(status)).await
 }
 
 /// Goes from a first response through redirects, error documents and filters to the final response.
-async fn go_on(request: &mut Request, mut result: HandlerResult) -> Response {
+async fn finish(request: &mut Request, mut result: HandlerResult) -> Response {
     let mut redirects = 0;
     loop {
         let (uri, status, keep) = match result {
@@ -117,7 +116,7 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
 async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> HandlerResult {
     redirect::redirect(request, uri, status, keep);
     // The request's own variables are set again for the new path.
-    let read = all(request, Phase::PostRead).await;
+    let read = run_all(request, Phase::PostRead).await;
     // An error document is sent all the same: it reports the error.
     if let (Err(flow), 0..400) = (read, status) {
         return HandlerResult::Status(flow.status());
@@ -130,11 +129,11 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Ha
         Err(flow) => Err(flow),
     };
     let prepared = match mapped {
-        Ok(()) => late(request).await,
+        Ok(()) => after_mapping(request).await,
         Err(flow) => Err(flow),
     };
     match prepared {
-        Ok(()) => handle(request).await,
+        Ok(()) => run_handlers(request).await,
         Err(flow) => HandlerResult::Status(flow.status()),
     }
 }
@@ -153,7 +152,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         // These hooks see the path as it was sent.
         request.data.uri = path_as_sent(request);
     }
-    all(request, Phase::PostRead).await?;
+    run_all(request, Phase::PostRead).await?;
     if request.mapped.handler.is_some() {
         // A module has named the handler: no other configuration for requests comes before that.
         return Ok(());
@@ -171,7 +170,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
     let head = request.data.head.clone();
     decode(request, head.path(), None)?;
     map(request).await?;
-    late(request).await
+    after_mapping(request).await
 }
 
 /// The path as it was sent, except that it begins with one slash. As in Apache, more of them would hide a path from patterns
@@ -218,7 +217,7 @@ fn note_bad_path(request: &Request, error: http::PathError) {
 }
 
 /// Goes from the URL to the file and the settings of all sections.
-pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
+async fn map(request: &mut Request) -> Result<(), Flow> {
     request.dir = request.vhost.base.base();
     request.trace.iter_mut().for_each(|trace| trace.begin());
     if request.data.uri == "*" {
@@ -227,14 +226,14 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
     walk::locations(request)?;
     name_client(request).await;
     walk::conditions(request).await?;
-    if let Flow::Status(status) = first(request, Phase::Translate).await {
+    if let Flow::Status(status) = run_until_decided(request, Phase::Translate).await {
         return Err(Flow::Status(status));
     }
     if trace_method::is_asked(request) {
         return trace_method::check(request);
     }
     begin_sections(request);
-    match first(request, Phase::MapToStorage).await {
+    match run_until_decided(request, Phase::MapToStorage).await {
         Flow::Declined => {
             if let Err(stop) = walk::directories(request) {
                 walk::read_apart(request, stop).await?;
@@ -251,7 +250,7 @@ pub(crate) async fn map(request: &mut Request) -> Result<(), Flow> {
 }
 
 /// Goes from the file name to the settings of its sections: the beginning of a subrequest by file.
-pub(crate) async fn map_file(request: &mut Request) -> Result<(), Flow> {
+async fn map_file(request: &mut Request) -> Result<(), Flow> {
     begin_sections(request);
     match walk::directories(request) {
         Ok(()) => Ok(()),
@@ -265,19 +264,19 @@ fn begin_sections(request: &mut Request) {
 }
 
 /// The phases after mapping.
-pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
+async fn after_mapping(request: &mut Request) -> Result<(), Flow> {
     if trace_method::is_asked(request) {
         return Ok(());
     }
-    all(request, Phase::HeaderParser).await?;
+    run_all(request, Phase::HeaderParser).await?;
     // `OPTIONS *` names nothing that could be refused.
     if request.data.uri != "*" {
         check(request).await?;
     }
-    if let Flow::Status(status) = first(request, Phase::TypeChecker).await {
+    if let Flow::Status(status) = run_until_decided(request, Phase::TypeChecker).await {
         return Err(Flow::Status(status));
     }
-    all(request, Phase::Fixups).await?;
+    run_all(request, Phase::Fixups).await?;
     let limit = request.dir::<CoreDir>().limit_request_body();
     if !request.is_subrequest() && request.body.set_limit(limit).is_err() {
         let told = request.body.length().unwrap_or_default();
@@ -292,8 +291,8 @@ pub(crate) async fn late(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
-/// Asks the handlers, one after the other.
-async fn handle(request: &mut Request) -> HandlerResult {
+/// Runs the handlers until one does not decline.
+async fn run_handlers(request: &mut Request) -> HandlerResult {
     if request.data.method == "TRACE" {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
         return trace_method::handle(request).await;
@@ -339,7 +338,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
 /// says why.
 async fn respond_as_part(request: &mut Request) -> Result<Body, u16> {
     loop {
-        match handle(request).await {
+        match run_handlers(request).await {
             HandlerResult::Body(body) => {
                 filters::prepare(request);
                 return Ok(filters::of(request).run(request, body).await);
@@ -383,7 +382,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
             }
         }
     }
-    let body = filter(request, body);
+    let body = run_filter_hooks(request, body);
     delivery::default_charset(request);
     // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still a response
     // of 200.
@@ -427,7 +426,7 @@ fn note_condition(request: &Request) {
 
 /// One of our own pages, with its charset.
 async fn own_page(request: &mut Request, body: Body) -> Response {
-    let body = filter(request, body);
+    let body = run_filter_hooks(request, body);
     if !response_fields(request, true).await {
         return Response::of(error_document::unsendable(request));
     }
@@ -448,8 +447,8 @@ async fn response_fields(request: &mut Request, is_error: bool) -> bool {
     !request.undecided.load(Ordering::Relaxed)
 }
 
-/// The filters of every response.
-fn filter(request: &mut Request, mut body: Body) -> Body {
+/// Sends a body through the modules' filters for every response.
+fn run_filter_hooks(request: &mut Request, mut body: Body) -> Body {
     for i in 0..request.hooks.filter.len() {
         body = request.hooks.filter[i](request, body);
     }
@@ -457,7 +456,7 @@ fn filter(request: &mut Request, mut body: Body) -> Body {
 }
 
 /// Takes a subrequest through the phases.
-pub(crate) fn run_phases(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, Result<(), Flow>> {
+fn run_phases(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, Result<(), Flow>> {
     Box::pin(async move {
         match from {
             SubrequestTarget::Path => map(request).await?,
@@ -467,7 +466,7 @@ pub(crate) fn run_phases(request: &mut Request, from: SubrequestTarget) -> Waiti
                 walk::conditions(request).await?;
             }
         }
-        late(request).await
+        after_mapping(request).await
     })
 }
 

@@ -1,21 +1,16 @@
 //! The data of a request that expressions can access.
 
-use http::date::Civil;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
-use conf::pattern::TooLong;
-use conf::{Level, Origin};
+use http::date::Civil;
 
 use crate::message::fields::add_vary;
 use crate::paths::{c_path, os_path};
 use crate::phases::subrequest::at_once;
-use crate::request::flow::Flow;
 use crate::request::{Request, RequestKind};
 
 /// Evaluates a condition, and adds the fields of the request that decided it to `Vary`.
@@ -75,71 +70,6 @@ async fn look_up(request: &Request, access: Access, target: &str) -> Option<bool
     };
     let is_found = access == Access::Url || found.mapped.stat.is_some_and(|meta| meta.is_file());
     (!found.is_undecided()).then(|| is_found && found.response.status() < 400)
-}
-
-/// The longest text that the configuration may make for a request, in bytes: no program could get a longer one
-/// (`MAX_ARG_STRLEN` of Linux). Lines that use their own results could double a text again and again.
-pub const TEXT_MAX: usize = 128 * 1024;
-
-/// How much text the configuration may make for a request in sum, in bytes: a file `.htaccess` may have thousands of
-/// lines, and rules may be applied thousands of times.
-const TEXTS_MAX: usize = 4 * 1024 * 1024;
-
-/// How many bytes each of these texts counts beside its own: it has to be kept, and to be found among the others.
-const EACH: usize = 256;
-
-impl Request {
-    /// Lets a text pass that a line of the configuration has made, and that the request keeps: neither it nor the sum of
-    /// all such texts may be too long.
-    ///
-    /// # Errors
-    /// The text is longer than [`TEXT_MAX`], or the sum is longer than 4 MiB, in which each text counts 256 bytes more.
-    pub fn bounded(&self, text: String) -> Result<String, TooLong> {
-        TooLong::check(text.len(), TEXT_MAX)?;
-        let size = text.len() + EACH;
-        let before = self.made.fetch_add(size, Ordering::Relaxed);
-        TooLong::check(before + size, TEXTS_MAX)?;
-        Ok(text)
-    }
-
-    /// A module's variable of this request.
-    pub fn variable(&self, name: &str) -> Option<String> {
-        self.hooks.variables.iter().find_map(|find| find(self, name))
-    }
-
-    /// A variable of the server's own environment.
-    pub fn process_env(&self, name: &str) -> Option<String> {
-        self.server.system.env(name)
-    }
-
-    /// Logs why the expression in the line at `origin` has no value.
-    pub fn not_evaluated(&self, module: &str, why: &EvalError, origin: &Origin) {
-        self.log(module, Level::Error, format!("Evaluation of expression from {origin} failed: {why}"));
-    }
-
-    /// Refuses a request that the line at `origin` should have decided: a regular expression in it ran out of its
-    /// budget, or it needs a result that would have to wait, or a name that could not be found out. So the result is
-    /// unknown, and the line might be the one that denies.
-    pub fn undecided(&self, module: &str, why: &dyn fmt::Display, origin: &Origin) -> Flow {
-        self.log(
-            module,
-            Level::Error,
-            format!("{why}, so the line at {origin} cannot be evaluated; simplify its expression"),
-        );
-        self.fails_closed()
-    }
-
-    /// Refuses an undecidable request, for a logged reason. A subrequest of it then knows that there is no result, whereas
-    /// any other status is one.
-    pub fn fails_closed(&self) -> Flow {
-        self.undecided.store(true, Ordering::Relaxed);
-        Flow::Status(500)
-    }
-
-    /// Whether the result of this subrequest is unknown.
-    pub fn is_undecided(&self) -> bool {
-        self.response.status() == 500 && self.undecided.load(Ordering::Relaxed)
-    }
 }
 
 /// Evaluates a text.

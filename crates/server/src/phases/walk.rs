@@ -16,6 +16,7 @@ use runtime::{Load, offload};
 use sys::file::Meta;
 
 use crate::files::htaccess::{self, Apart, Stop};
+use crate::message::fields::Fields;
 use crate::paths::{base_name, c_path, dir_name};
 use crate::request::flow::{Flow, Waiting};
 use crate::request::{Request, RequestKind};
@@ -49,13 +50,10 @@ pub(crate) fn locations(request: &mut Request) -> Result<(), Flow> {
     // Apache).
     let merged = merge_slashes(request, &request.data.uri);
     for section in &vhost.locations {
-        let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.data.uri);
-        let mut env = std::mem::take(&mut request.env);
-        let met = section.is_location(uri, &mut env);
-        request.env = env;
-        if decided(request, section, met)? {
-            merge(request, section);
-        }
+        merge_if(request, section, |request, env| {
+            let uri = merged.as_ref().filter(|_| !section.is_regex()).unwrap_or(&request.data.uri);
+            section.is_location(uri, env)
+        })?;
     }
     Ok(())
 }
@@ -72,7 +70,7 @@ fn merge_slashes(request: &Request, path: &str) -> Option<String> {
     }
 }
 
-/// `<If>` sections of the settings merged so far, without the first `skip`, which were evaluated before.
+/// Merges the `<If>` sections whose conditions hold, those inside taken sections too.
 pub(crate) async fn conditions(request: &mut Request) -> Result<(), Flow> {
     // Sections inside the taken sections extend the list during the walk.
     let (mut at, mut taken) = (0, false);
@@ -176,12 +174,7 @@ fn directories_with(request: &mut Request, apart: &[Apart]) -> Result<(), Stop> 
     request.mapped.links = Some(Links::of(options, walked.followed, walked.same_owner));
     for section in &vhost.directory_matches {
         // As in Apache, a directory ends with a slash if the request had one.
-        let mut env = std::mem::take(&mut request.env);
-        let met = section.is_directory_match(&request.mapped.filename, &mut env);
-        request.env = env;
-        if decided(request, section, met)? {
-            merge(request, section);
-        }
+        merge_if(request, section, |request, env| section.is_directory_match(&request.mapped.filename, env))?;
     }
     Ok(files(request)?)
 }
@@ -193,18 +186,25 @@ fn files(request: &mut Request) -> Result<(), Flow> {
     }
     let slots = request.dir.slots.clone();
     for section in slots.get::<CoreDir>().files.iter() {
-        let mut env = std::mem::take(&mut request.env);
-        let met = section.is_file(base_name(&request.mapped.filename), &mut env);
-        request.env = env;
-        if decided(request, section, met)? {
-            merge(request, section);
-        }
+        merge_if(request, section, |request, env| section.is_file(base_name(&request.mapped.filename), env))?;
     }
     Ok(())
 }
 
-fn decided(request: &Request, section: &Section, met: Result<bool, MatchError>) -> Result<bool, Flow> {
-    met.map_err(|why| request.undecided("core", &why, &section.origin))
+/// Merges a section if the test says that the request is in it. The test reads the request and sets variables for the
+/// groups of a match, so it gets the environment apart from the request.
+fn merge_if(
+    request: &mut Request,
+    section: &Section,
+    is_met: impl FnOnce(&Request, &mut Fields) -> Result<bool, MatchError>,
+) -> Result<(), Flow> {
+    let mut env = std::mem::take(&mut request.env);
+    let met = is_met(request, &mut env);
+    request.env = env;
+    if met.map_err(|why| request.undecided("core", &why, &section.origin))? {
+        merge(request, section);
+    }
+    Ok(())
 }
 
 fn merge(request: &mut Request, section: &Section) {

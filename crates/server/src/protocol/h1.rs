@@ -24,19 +24,20 @@ use runtime::scoreboard::Row;
 use runtime::{Connection, Stage, Stepping, tick};
 
 use super::linger::{LINGER, SHORT_LINGER};
-use crate::exchange::{self, Exchange, Received, Refusal};
+use crate::exchange::{self, Exchange, Received, RefusedHead};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
+use crate::request::hooks::PrefaceOutcome;
 use crate::settings::plan::Plan;
 use crate::transport;
 use crate::transport::park_state::{Evicted, HeldMemory, WaitingFor};
 
-pub(super) use self::connection::{HEAD_PIECE, HttpConnection};
+pub(super) use self::connection::{HEAD_PIECE, Http1Connection};
 
 /// After this many pipelined requests, other connections get their turn.
 const PIPELINED: u32 = 16;
 
-impl Connection for HttpConnection {
+impl Connection for Http1Connection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         if self.upgraded.is_some() {
             return self.upgraded.as_mut().map_or(Stepping::Done(Stage::Closed), |upgraded| upgraded.step(stage));
@@ -58,7 +59,7 @@ impl Connection for HttpConnection {
     }
 }
 
-impl HttpConnection {
+impl Http1Connection {
     /// Starts with bytes that the client has already sent.
     pub(super) fn begin_with(&mut self, received: Vec<u8>) {
         self.buffer = received;
@@ -106,7 +107,7 @@ impl HttpConnection {
                 }
                 Some(why) => why,
             },
-            Err(error) => Refusal::Head(error),
+            Err(error) => RefusedHead::Invalid(error),
         };
         let row = self.workers.acquire();
         self.refuse(self.begin(RequestHead::received(bytes, head), Some(why), row)).await
@@ -139,19 +140,30 @@ impl HttpConnection {
                 Poll::Pending => transport.park_state().poll_evicted(cx).map(Err),
             });
             self.cut_off = match timer.until(deadline, received).await {
-                Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(Refusal::Truncated),
+                Some(Ok(Ok(0))) if !self.buffer.is_empty() => Some(RefusedHead::Truncated),
                 Some(Ok(Ok(0))) => {
                     self.transport.close();
                     return Stage::Closed;
                 }
                 Some(Ok(Err(_))) => return Stage::Closed,
-                Some(Ok(Ok(_))) if self.is_partial(&plan, &mut head) => continue,
+                Some(Ok(Ok(_))) if self.needs_more_input(&plan, &mut head) => continue,
                 Some(Ok(Ok(_))) => None,
-                Some(Err(Evicted::Memory)) => Some(Refusal::NoRoom),
-                Some(Err(Evicted::Place)) | None => Some(Refusal::Timeout),
+                Some(Err(Evicted::Memory)) => Some(RefusedHead::NoRoom),
+                Some(Err(Evicted::Place)) | None => Some(RefusedHead::Timeout),
             };
             return Stage::Serve;
         }
+    }
+
+    /// Whether more must arrive before anything can be served: the rest of a preface, or of a head.
+    fn needs_more_input(&self, plan: &Plan, head: &mut Head) -> bool {
+        let start = match self.preface.map(|preface| (preface.read)(&self.buffer)) {
+            Some(None) => return true,
+            Some(Some(PrefaceOutcome::Broken(..))) => return false,
+            Some(Some(PrefaceOutcome::Announced(_, length))) => length,
+            None => 0,
+        };
+        Head::parse(&self.buffer[start..], &plan.limits, head) == Ok(Parse::Partial)
     }
 
     /// The settings before the virtual host is known: the first one of the address decides.
@@ -160,7 +172,7 @@ impl HttpConnection {
         &self.by_address.get_or_insert_with(|| exchange::virtual_host(server, client, None).0).plan
     }
 
-    fn begin(&self, head: RequestHead, broken: Option<Refusal>, row: Row) -> Exchange {
+    fn begin(&self, head: RequestHead, broken: Option<RefusedHead>, row: Row) -> Exchange {
         let received = Received { broken, ..Received::whole(head) };
         Exchange::begin(self.running, &self.client, received, row, self.traffic)
     }
@@ -171,7 +183,7 @@ impl HttpConnection {
         let (table, text) = head.parts();
         let framing = match Framing::of(table, text) {
             Ok(framing) => framing,
-            Err(error) => return self.refuse(self.begin(head, Some(Refusal::Head(error)), row)).await,
+            Err(error) => return self.refuse(self.begin(head, Some(RefusedHead::Invalid(error)), row)).await,
         };
         let (wish, expects) = (Persistence::of(table, text), expects_continue(&head));
         self.cut_off = None;

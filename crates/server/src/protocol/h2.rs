@@ -33,10 +33,10 @@ use self::queue::{Data, Queue};
 use self::stream::{Common, NewStream};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
-use self::wire::{Line, Wire};
+use self::wire::{Wire, WireStream};
 use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::exchange::{self, Running};
-use crate::request::{Client, Stream};
+use crate::request::{Client, StreamId};
 use crate::settings::http2::Http2;
 use crate::transport::endpoint::Transport;
 use crate::transport::park_state::{HeldMemory, WaitingFor};
@@ -79,8 +79,8 @@ pub(super) struct Http2Connection {
 
 /// The state of the protocol.
 enum Engine {
-    Greeting(Box<h2::server::Handshake<Wire, Data>>),
-    Open(Box<h2::server::Connection<Wire, Data>>),
+    Greeting(Box<h2::server::Handshake<WireStream, Data>>),
+    Open(Box<h2::server::Connection<WireStream, Data>>),
     /// The connection is over. `broken`: it failed, so there is no point in lingering.
     Over {
         broken: bool,
@@ -113,10 +113,10 @@ impl Http2Connection {
             None => exchange::virtual_host(running.server, &client, None).0,
         };
         let settings = host.settings.get::<Http2>();
-        let line = Line::new(transport.clone());
+        let wire = Wire::new(transport.clone());
         let share = Share::take();
         let plan = &host.plan;
-        let greeting = builder(settings, &plan.limits, &share).handshake(line.wire(early, frames));
+        let greeting = builder(settings, &plan.limits, &share).handshake(wire.stream(early, frames));
         let engine = Engine::Greeting(Box::new(greeting));
         let largest = settings.max_data_frame_len().map_or(LARGEST_FRAME, |most| most.min(LARGEST_FRAME));
         let first = plan.head_timeout.map_or(plan.timeout, |limit| limit.first.min(plan.timeout));
@@ -127,12 +127,12 @@ impl Http2Connection {
                 running,
                 client,
                 workers,
-                first: Stream {
+                first: StreamId {
                     process: std::process::id(),
                     connection: LAST.fetch_add(1, Ordering::Relaxed) + 1,
                     number: 0,
                 },
-                line,
+                wire,
                 queue: Arc::new(Queue::default()),
                 host,
                 largest,
@@ -214,12 +214,12 @@ impl Http2Connection {
     /// Sends pending bytes, as fast as the client reads them.
     async fn write_completion(&mut self) -> Stage {
         let timeout = self.common.host.plan.timeout;
-        let (mut sent, mut deadline) = (self.common.line.sent(), Instant::now() + timeout);
+        let (mut sent, mut deadline) = (self.common.wire.sent(), Instant::now() + timeout);
         poll_fn(|cx| match self.poll(cx, false, false) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending if !self.is_blocked => Poll::Ready(self.rest()),
             Poll::Pending => {
-                let now = self.common.line.sent();
+                let now = self.common.wire.sent();
                 if std::mem::replace(&mut sent, now) < now {
                     deadline = Instant::now() + timeout;
                 }
@@ -243,8 +243,8 @@ impl Http2Connection {
     /// Drives the protocol and its streams until they have nothing left to do. Ready with the next stage. `serves`:
     /// requests may be served in this stage. `announced`: the present tick has announced the input.
     fn poll(&mut self, cx: &mut Context<'_>, serves: bool, announced: bool) -> Poll<Stage> {
-        let line = self.common.line.clone();
-        line.begin();
+        let wire = self.common.wire.clone();
+        wire.begin();
         // If a thread waits for only one connection, each wait asks for all events anew, and does not tell which stream
         // they wake: poll all streams.
         let mut all = !sys::watch::serves_many();
@@ -277,7 +277,7 @@ impl Http2Connection {
                 break;
             }
         }
-        self.is_blocked = match line.poll_flush(cx) {
+        self.is_blocked = match wire.poll_flush(cx) {
             Poll::Ready(Ok(())) => false,
             Poll::Pending => true,
             Poll::Ready(Err(_)) => {
@@ -306,12 +306,12 @@ impl Http2Connection {
     /// Records what the client has not read. Ready if there is no room for that any more.
     fn hold(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let park_state = self.transport.park_state();
-        let held = self.common.line.unsent() + self.common.queue.held();
+        let held = self.common.wire.unsent() + self.common.queue.held();
         park_state.hold(HeldMemory::Response, held);
         if held == 0 {
             return Poll::Pending;
         }
-        let sent = self.common.line.sent();
+        let sent = self.common.wire.sent();
         if sent - self.read_before >= READS {
             self.read_before = sent;
             park_state.renew();
@@ -336,13 +336,13 @@ impl Http2Connection {
                     }
                     match connection.poll_accept(cx) {
                         Poll::Ready(Some(Ok((request, respond)))) => {
-                            let tick = tick::present().filter(|_| announced && common.line.came_at_once());
+                            let tick = tick::present().filter(|_| announced && common.wire.came_at_once());
                             begun.push(NewStream { request, respond, tick });
                         }
                         Poll::Ready(Some(Err(error))) => break Some(error),
                         Poll::Ready(None) => break None,
                         Poll::Pending => {
-                            let Some(what) = common.line.new_flood() else { return };
+                            let Some(what) = common.wire.new_flood() else { return };
                             common.log(
                                 Level::Warn,
                                 format_args!("the client floods the connection with {what} frames: closing it"),

@@ -18,7 +18,7 @@ use rustls::ProtocolVersion;
 use rustls::server::ClientHello;
 
 use crate::exchange::Running;
-use crate::protocol::h1::connection::{HEAD_PIECE, HttpConnection};
+use crate::protocol::h1::connection::{HEAD_PIECE, Http1Connection};
 use crate::protocol::h2::Http2Connection;
 use crate::protocol::h2::wire::PREFACE;
 use crate::request::Client;
@@ -50,15 +50,15 @@ pub(super) struct Negotiation {
     received: u64,
     preface: Option<&'static Preface>,
     announced: Option<Announced>,
-    phase: Phase,
+    state: State,
 }
 
-enum Phase {
+enum State {
     /// The client has sent no handshake bytes yet.
     Silent,
     Shaking(Box<Handshake>),
     /// Another protocol has taken over.
-    TunnelFuture(Box<dyn Connection>),
+    Negotiated(Box<dyn Connection>),
 }
 
 impl Negotiation {
@@ -87,7 +87,7 @@ impl Negotiation {
             received: 0,
             preface,
             announced: None,
-            phase: Phase::Silent,
+            state: State::Silent,
         }
     }
 
@@ -113,18 +113,18 @@ impl Negotiation {
                 }
             }
             let Some(encryption) = self.encryption else { return self.choose() };
-            if let Phase::Silent = self.phase {
+            if let State::Silent = self.state {
                 let (child, host) = (std::process::id(), self.host.log_name());
                 self.log(Level::Info, format_args!("AH01964: Connection to child {child} established (server {host})"));
             }
-            let handshake = match &mut self.phase {
-                Phase::Silent if self.buffer[0].is_ascii_uppercase() => return self.speak_plainly(),
-                Phase::Silent => {
-                    self.phase = Phase::Shaking(Box::new(Handshake::new()));
+            let handshake = match &mut self.state {
+                State::Silent if self.buffer[0].is_ascii_uppercase() => return self.speak_plainly(),
+                State::Silent => {
+                    self.state = State::Shaking(Box::new(Handshake::new()));
                     continue;
                 }
-                Phase::Shaking(handshake) => handshake,
-                Phase::TunnelFuture(_) => return Stage::Serve,
+                State::Shaking(handshake) => handshake,
+                State::Negotiated(_) => return Stage::Serve,
             };
             if handshake.computes() {
                 runtime::needs_worker().await;
@@ -176,9 +176,9 @@ impl Negotiation {
     async fn read(&mut self) -> Stage {
         let park_state = self.socket.park_state();
         park_state.wait(WaitingFor::Head, self.start);
-        let handshake = match &self.phase {
-            Phase::Shaking(handshake) => handshake.held(),
-            Phase::Silent | Phase::TunnelFuture(_) => 0,
+        let handshake = match &self.state {
+            State::Shaking(handshake) => handshake.held(),
+            State::Silent | State::Negotiated(_) => 0,
         };
         park_state.hold(HeldMemory::Input, self.buffer.len() + handshake);
         let next = self.read_on().await;
@@ -195,11 +195,11 @@ impl Negotiation {
         if let Some(limit) = limit {
             deadline = deadline.min(limit.deadline(self.start, self.received));
         }
-        let Negotiation { timer, socket, buffer, phase, .. } = self;
+        let Negotiation { timer, socket, buffer, state, .. } = self;
         let received = timer.until(
             deadline,
             poll_fn(|cx| {
-                let read = match phase.poll_flush(cx, socket)? {
+                let read = match state.poll_flush(cx, socket)? {
                     Poll::Ready(()) => socket.poll_read(cx, buffer, HEAD_PIECE),
                     Poll::Pending => Poll::Pending,
                 };
@@ -226,7 +226,7 @@ impl Negotiation {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.phase.poll_flush(cx, &self.socket)
+        self.state.poll_flush(cx, &self.socket)
     }
 
     /// The client has gone. If it was silent, it may have opened the connection in advance.
@@ -248,8 +248,8 @@ impl Negotiation {
         );
         // The alert is a few bytes in an empty buffer; a client that does not take them is not reading.
         let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()));
-        let connection = HttpConnection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
-        self.phase = Phase::TunnelFuture(Box::new(connection));
+        let connection = Http1Connection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
+        self.state = State::Negotiated(Box::new(connection));
         Stage::ShortLinger
     }
 
@@ -260,9 +260,9 @@ impl Negotiation {
             Level::Info,
             format_args!("AH01996: SSL handshake failed: HTTP spoken on HTTPS port; trying to send HTML error page"),
         );
-        let mut connection = HttpConnection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
+        let mut connection = Http1Connection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
         connection.misdirected();
-        self.phase = Phase::TunnelFuture(Box::new(connection));
+        self.state = State::Negotiated(Box::new(connection));
         Stage::Serve
     }
 
@@ -318,12 +318,12 @@ impl Negotiation {
         self.socket.park_state().hold(HeldMemory::Input, 0);
         let announced = self.announced;
         let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));
-        self.phase = Phase::TunnelFuture(if is_http2 {
+        self.state = State::Negotiated(if is_http2 {
             let client = Arc::new(Client::new(self.peer, transport.clone()));
             tell(&client);
             Box::new(Http2Connection::new(self.running, transport, client, workers, received))
         } else {
-            let mut connection = HttpConnection::new(self.running, transport, self.peer, workers);
+            let mut connection = Http1Connection::new(self.running, transport, self.peer, workers);
             tell(&connection.client);
             connection.begin_with(received);
             Box::new(connection)
@@ -362,18 +362,18 @@ fn in_order(server: &Server, configured: Configured, hello: &ClientHello<'_>) ->
     }
 }
 
-impl Phase {
+impl State {
     fn poll_flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> Poll<std::io::Result<()>> {
         match self {
-            Phase::Shaking(handshake) => handshake.poll_flush(cx, socket),
-            Phase::Silent | Phase::TunnelFuture(_) => Poll::Ready(Ok(())),
+            State::Shaking(handshake) => handshake.poll_flush(cx, socket),
+            State::Silent | State::Negotiated(_) => Poll::Ready(Ok(())),
         }
     }
 }
 
 impl Connection for Negotiation {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
-        if let Phase::Silent | Phase::Shaking(_) = self.phase {
+        if let State::Silent | State::Shaking(_) = self.state {
             return match stage {
                 Stage::Serve => Stepping::waiting(self.serve()),
                 Stage::ReadHead => Stepping::waiting(self.read()),
@@ -381,16 +381,16 @@ impl Connection for Negotiation {
                 _ => Stepping::Done(Stage::Closed),
             };
         }
-        match &mut self.phase {
-            Phase::TunnelFuture(connection) => connection.step(stage),
-            Phase::Silent | Phase::Shaking(_) => Stepping::Done(Stage::Closed),
+        match &mut self.state {
+            State::Negotiated(connection) => connection.step(stage),
+            State::Silent | State::Shaking(_) => Stepping::Done(Stage::Closed),
         }
     }
 
     fn has_input(&self) -> bool {
-        match &self.phase {
-            Phase::TunnelFuture(connection) => connection.has_input(),
-            Phase::Silent | Phase::Shaking(_) => !self.buffer.is_empty() || self.socket.has_input(),
+        match &self.state {
+            State::Negotiated(connection) => connection.has_input(),
+            State::Silent | State::Shaking(_) => !self.buffer.is_empty() || self.socket.has_input(),
         }
     }
 }

@@ -8,7 +8,7 @@ use sys::cred::Identity;
 use crate::exchange::Running;
 use crate::module::with_infos;
 use crate::phases;
-use crate::protocol::h1::connection::HttpConnection;
+use crate::protocol::h1::connection::Http1Connection;
 use crate::protocol::negotiation::Negotiation;
 use crate::request::hooks::Hooks;
 use crate::site::server::Server;
@@ -53,7 +53,7 @@ impl Service for HttpService {
                 return Box::new(Negotiation::new(self.running(), encryption, socket, ends, accepted.workers));
             }
         }
-        let mut connection = HttpConnection::new(self.running(), socket, accepted.peer, accepted.workers);
+        let mut connection = Http1Connection::new(self.running(), socket, accepted.peer, accepted.workers);
         connection.expect_preface();
         Box::new(connection)
     }

@@ -19,7 +19,7 @@ pub struct RequestData {
     /// [`Request::protocol`](crate::Request::protocol) is that of its line.
     pub version: Version,
     /// The stream it came in, if a connection has several at once.
-    pub stream: Option<Stream>,
+    pub stream: Option<StreamId>,
     /// The target, if it differs from the head's.
     pub(crate) target: Option<String>,
     /// The path, decoded and cleaned.
@@ -34,7 +34,7 @@ pub struct RequestData {
 
 /// A stream, unique within the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamId {
     /// The number of the process.
     pub process: u32,
     /// The number of the connection in it.

@@ -16,12 +16,12 @@ pub trait FieldSink {
 /// Fields that only the server sets, once: configured values are not sent.
 const OWN: [&str; 4] = ["Date", "Server", "Content-Length", "Transfer-Encoding"];
 
-/// A field that cannot be sent.
+/// A field that cannot be sent because of a byte in its name or its value.
 #[derive(Debug)]
 pub struct Unsendable {
-    /// Its name.
+    /// The field's name.
     pub name: String,
-    /// Its value.
+    /// The field's value.
     pub value: String,
 }
 

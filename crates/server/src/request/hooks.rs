@@ -89,7 +89,7 @@ pub type Filtering<'a> = Pin<Box<dyn Future<Output = Body> + Send + 'a>>;
 pub struct OutputFilter {
     /// The name, by custom in capitals; found regardless of case.
     pub name: &'static str,
-    /// Its place.
+    /// Its place in the chain.
     pub rank: Rank,
     /// Runs before the request's conditions are applied to the handler's response: the filter's effect on the response that
     /// does not depend on the body.
@@ -98,26 +98,26 @@ pub struct OutputFilter {
     pub apply: fn(&mut Request, Body) -> Filtering<'_>,
 }
 
-/// One link of a chain.
-pub type Link = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
+/// One filter in the chain of a response.
+pub type ResponseLink = Box<dyn for<'a> FnOnce(&'a mut Request, Body) -> Filtering<'a> + Send>;
 
 /// The filters of one response, or of one request's body, in order of insertion.
-pub struct Links<L> {
+pub struct FilterChain<L> {
     links: Vec<(Rank, L)>,
     /// The names of the filters that the configuration has named.
     named: Vec<String>,
 }
 
 /// The filters of one response.
-pub type Chain = Links<Link>;
+pub type ResponseChain = FilterChain<ResponseLink>;
 
-impl<L> Default for Links<L> {
-    fn default() -> Links<L> {
-        Links { links: Vec::new(), named: Vec::new() }
+impl<L> Default for FilterChain<L> {
+    fn default() -> FilterChain<L> {
+        FilterChain { links: Vec::new(), named: Vec::new() }
     }
 }
 
-impl<L> Links<L> {
+impl<L> FilterChain<L> {
     /// Adds a link after all those of the same rank.
     pub fn add(&mut self, rank: Rank, link: L) {
         self.links.push((rank, link));
@@ -140,10 +140,10 @@ impl<L> Links<L> {
     }
 }
 
-impl Chain {
+impl ResponseChain {
     /// Sends a handler's response through the chain.
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
-        let Links { mut links, .. } = self;
+        let FilterChain { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
         for (_, link) in links {
             body = link(request, body).await;
@@ -153,31 +153,31 @@ impl Chain {
 }
 
 /// The body of a request on its way to the handler.
-pub type Stream = Box<dyn BodyStream>;
+pub type InputBody = Box<dyn BodyStream>;
 
 /// A filter for request bodies.
 pub struct InputFilter {
     /// The name, like that of an [`OutputFilter`]; both kinds may share a name.
     pub name: &'static str,
-    /// Its place.
+    /// Its place in the chain.
     pub rank: Rank,
     /// Takes the client's body, or the output of filters nearer to the client, and returns the handler's input. It must
     /// read nothing before it is asked for a piece: the handler may want none, and the client may wait for
     /// `100 Continue`.
-    pub apply: fn(&mut Request, Stream) -> Stream,
+    pub apply: fn(&mut Request, InputBody) -> InputBody,
 }
 
-/// One link of the chain of a request's body.
-pub type InputLink = Box<dyn FnOnce(&mut Request, Stream) -> Stream + Send>;
+/// One filter in the chain of a request's body.
+pub type InputLink = Box<dyn FnOnce(&mut Request, InputBody) -> InputBody + Send>;
 
 /// The filters of one request's body. The body goes from higher ranks to lower ones, and within a rank from the last to
 /// the first: the first filter added is nearest to the handler, as in Apache.
-pub type InputChain = Links<InputLink>;
+pub type InputChain = FilterChain<InputLink>;
 
 impl InputChain {
     /// Puts the filters in front of a body.
-    pub(crate) fn run(self, request: &mut Request, mut stream: Stream) -> Stream {
-        let Links { mut links, .. } = self;
+    pub(crate) fn run(self, request: &mut Request, mut stream: InputBody) -> InputBody {
+        let FilterChain { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
         for (_, link) in links.into_iter().rev() {
             stream = link(request, stream);
@@ -219,7 +219,7 @@ pub struct Encryption {
 }
 
 /// Finds a filter defined in the configuration, by its name there.
-pub type FindFilter = fn(&Request, &str) -> Option<(Rank, Link)>;
+pub type FindFilter = fn(&Request, &str) -> Option<(Rank, ResponseLink)>;
 
 /// Finds a filter for request bodies that is defined in the configuration, by its name there.
 pub type FindInputFilter = fn(&Request, &str) -> Option<(Rank, InputLink)>;
@@ -259,7 +259,7 @@ pub struct Hooks {
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,
     pub(crate) find_filter: Vec<FindFilter>,
-    pub(crate) insert_filters: Vec<fn(&mut Request, &mut Chain)>,
+    pub(crate) insert_filters: Vec<fn(&mut Request, &mut ResponseChain)>,
     pub(crate) input_filters: Vec<&'static InputFilter>,
     pub(crate) find_input_filter: Vec<FindInputFilter>,
     pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,

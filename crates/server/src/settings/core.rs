@@ -41,7 +41,7 @@ impl Tri {
 pub enum ErrorDocument {
     /// The server's own page.
     Default,
-    /// A text.
+    /// A text instead of the page.
     Text(Arc<StringExpr>),
     /// A path of this server: an internal redirect.
     Path(Arc<StringExpr>),
@@ -54,7 +54,7 @@ pub enum ErrorDocument {
 pub enum HandlerName {
     /// A name; `None` for `none`.
     Name(Option<String>),
-    /// An expression.
+    /// An expression whose value is the name.
     Expr(Arc<StringExpr>),
 }
 

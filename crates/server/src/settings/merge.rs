@@ -12,7 +12,7 @@ use foldhash::HashMap;
 pub struct Merged {
     /// The number of this merge.
     pub id: u32,
-    /// The result.
+    /// The settings of all modules.
     pub slots: Slots,
 }
 

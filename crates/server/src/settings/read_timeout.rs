@@ -1,4 +1,4 @@
-//! How long a client may take to send its request.
+//! `RequestReadTimeout`: the deadlines for a request's head and body.
 
 use std::time::{Duration, Instant};
 

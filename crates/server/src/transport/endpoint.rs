@@ -1,6 +1,4 @@
-//! Transports: they carry bytes from and to a client, and limit the time for that.
-//!
-//! A transport knows nothing of the protocol spoken over it, and no protocol knows what carries its bytes.
+//! The traits [`Transport`] and [`Endpoint`]: what a protocol and a request know of what carries their bytes.
 
 use std::future::{Future, poll_fn};
 use std::io;

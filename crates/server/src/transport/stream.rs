@@ -34,7 +34,7 @@ impl TunnelTraffic {
 }
 
 /// A transport, as a stream. Long transfers give others their turn in between.
-pub(crate) struct Stream {
+pub(crate) struct TransportStream {
     transport: Arc<dyn Transport>,
     /// Received, but not read yet.
     buffer: Vec<u8>,
@@ -46,11 +46,11 @@ pub(crate) struct Stream {
     turn: Option<TunnelFuture>,
 }
 
-impl Stream {
+impl TransportStream {
     /// Makes one; `buffer` holds bytes that were already received, and are read first.
-    pub(crate) fn new(transport: Arc<dyn Transport>, buffer: Vec<u8>, carried: Arc<TunnelTraffic>) -> Stream {
+    pub(crate) fn new(transport: Arc<dyn Transport>, buffer: Vec<u8>, carried: Arc<TunnelTraffic>) -> TransportStream {
         carried.received.store(buffer.len() as u64, Ordering::Relaxed);
-        Stream { transport, buffer, used: 0, carried, since: 0, turn: None }
+        TransportStream { transport, buffer, used: 0, carried, since: 0, turn: None }
     }
 
     /// Ready unless it is the turn of others.
@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for TransportStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let stream = self.get_mut();
         if stream.used == stream.buffer.len() {
@@ -94,7 +94,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for TransportStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let stream = self.get_mut();
         ready!(stream.poll_turn(cx));
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_stream_without_end_leaves_others_their_turn() {
         let carried = Arc::new(TunnelTraffic::default());
-        let mut stream = Stream::new(Arc::new(Tireless::default()), b"early".to_vec(), carried.clone());
+        let mut stream = TransportStream::new(Arc::new(Tireless::default()), b"early".to_vec(), carried.clone());
         let mut cx = Context::from_waker(Waker::noop());
         let mut piece = [0; 4096];
         // Twice: it continues after its turn.

@@ -9,7 +9,7 @@ use conf::{Error, Node, Origin, Remark};
 use modules::idle;
 use modules::manual::{self, Alone, MODULES, Other};
 use server::Server;
-use server::explain::{Fate, Layer, levels};
+use server::explain::{ExplainedLayer, Fate, levels};
 
 use super::report::Report;
 use crate::config;
@@ -111,7 +111,7 @@ fn conditions(report: &mut Report, server: &Server) {
 
 /// Reports lines that another line of the same section replaces. Lines with an error are skipped, as they have no
 /// effect.
-fn overwritten(report: &mut Report, level: &Layer, wrong: &[Error]) {
+fn overwritten(report: &mut Report, level: &ExplainedLayer, wrong: &[Error]) {
     let is_wrong = |origin: &Origin| wrong.iter().any(|error| error.origin.as_ref() == Some(origin));
     for (i, line) in level.lines.iter().enumerate().filter(|(_, line)| line.fate == Fate::Lost) {
         if is_wrong(&line.origin) {

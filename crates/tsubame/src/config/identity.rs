@@ -1,4 +1,4 @@
-//! The user and group of the children.
+//! Finds out as which user and group the children will run, and refuses root.
 
 use conf::SettingsMap;
 use server::machine::Machine;

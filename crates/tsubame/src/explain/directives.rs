@@ -2,14 +2,14 @@
 
 use conf::{Allowed, Directive, ModuleInfo, Remark};
 use server::Server;
-use server::explain::{Fate, Line, Settings};
+use server::explain::{ExplainedLine, Fate, Settings};
 
 /// A directive with all its lines.
 pub(super) struct EffectiveDirective<'a> {
     pub(super) row: &'static Directive,
     pub(super) module: &'static ModuleInfo,
     /// The lines, each with the title of its layer, in order of precedence.
-    pub(super) lines: Vec<(&'a str, &'a Line)>,
+    pub(super) lines: Vec<(&'a str, &'a ExplainedLine)>,
     /// The combined value of the lines, if it is not one of them.
     pub(super) result: Option<String>,
 }
@@ -63,7 +63,7 @@ pub(super) fn remark(row: &Directive) -> Option<String> {
 }
 
 /// The state of a line, in a few words.
-pub(crate) fn fate(line: &Line) -> &'static str {
+pub(crate) fn fate(line: &ExplainedLine) -> &'static str {
     match line.fate {
         Fate::Holds => "in effect",
         Fate::Lost => "replaced",

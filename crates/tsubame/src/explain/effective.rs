@@ -3,7 +3,7 @@
 use conf::read::Ran;
 use serde_json::{Value, json};
 use server::Server;
-use server::explain::{Fate, Layer, levels};
+use server::explain::{ExplainedLayer, Fate, levels};
 
 use super::directives::fate;
 use super::json::origin;
@@ -15,7 +15,7 @@ pub(crate) fn everything(server: &Server, json: bool, style: Style) -> String {
     if json { for_programs(server, &levels) } else { for_people(server, &levels, style) }
 }
 
-fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
+fn for_people(server: &Server, levels: &[ExplainedLayer], style: Style) -> String {
     let language = &server.language;
     let mut out = Page::default();
     writeln!(out, "{}", style.bold("before all lines"));
@@ -56,11 +56,11 @@ fn for_people(server: &Server, levels: &[Layer], style: Style) -> String {
     out.finish()
 }
 
-fn for_programs(server: &Server, levels: &[Layer]) -> String {
+fn for_programs(server: &Server, levels: &[ExplainedLayer]) -> String {
     let defines: serde_json::Map<String, Value> =
         defines(server).map(|(name, value)| (name.to_string(), value.into())).collect();
-    let level = |level: &Layer| {
-        let line = |line: &server::explain::Line| {
+    let level = |level: &ExplainedLayer| {
+        let line = |line: &server::explain::ExplainedLine| {
             json!({
                 "directive": line.row.name,
                 "value": line.args,

@@ -2,7 +2,9 @@
 
 use conf::Origin;
 use serde_json::{Value, json};
-use server::explain::{AccessLine, Explanation, Fate, Layer, Line, Note, Question, Reason, Refused, Settings, Step};
+use server::explain::{
+    AccessLine, ExplainedLayer, ExplainedLine, Explanation, Fate, Note, Question, Reason, Refused, Settings, Step,
+};
 
 use super::directives::{self, EffectiveDirective};
 use super::verdict;
@@ -86,7 +88,7 @@ pub(crate) fn origin(at: &Origin) -> Value {
     json!({ "file": at.file(), "line": at.line, "included_from": included })
 }
 
-fn layer(layer: &Layer) -> Value {
+fn layer(layer: &ExplainedLayer) -> Value {
     json!({
         "title": layer.title,
         "origin": layer.origin.as_ref().map(origin),
@@ -110,7 +112,7 @@ fn effective_directive(said: &EffectiveDirective<'_>) -> Value {
     })
 }
 
-fn of_line(layer: &str, line: &Line) -> Value {
+fn of_line(layer: &str, line: &ExplainedLine) -> Value {
     json!({
         "value": line.args,
         "within": line.within.trim_end(),

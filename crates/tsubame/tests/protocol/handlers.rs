@@ -1,8 +1,7 @@
 //! A module of the tests' own: a handler that says something before its answer, and one that becomes a tunnel.
 
 use conf::ModuleInfo;
-use server::filters::Handler;
-use server::{Body, Fields, HandlerResult, Hook, Module, Order, Request, Tunnel, TunnelStream};
+use server::{Body, Fields, Handler, HandlerResult, Hook, Module, Order, Request, Tunnel, TunnelStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) static MODULE: Module = Module {

@@ -90,7 +90,7 @@ fn number(order: Order) -> &'static str {
     match order {
         Order::ReallyFirst => "-10",
         Order::First => "00",
-        Order::Middle | Order::Later(_) => "10",
+        Order::Middle | Order::AfterMiddle(_) => "10",
         Order::Last => "20",
         Order::ReallyLast => "30",
     }

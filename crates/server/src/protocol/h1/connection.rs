@@ -11,7 +11,7 @@ use runtime::executor::Timer;
 use runtime::scoreboard::Workers;
 
 use super::body::Incoming;
-use crate::exchange::{Exchange, Refusal, Running};
+use crate::exchange::{Exchange, RefusedHead, Running};
 use crate::message::interim::Interim;
 use crate::message::tunnel::TunnelFuture;
 use crate::protocol::h1::outgoing::Outgoing;
@@ -26,7 +26,7 @@ use crate::transport::stream::TunnelTraffic;
 pub(in crate::protocol) const HEAD_PIECE: usize = 4096;
 
 /// A connection that speaks HTTP/1, between two stages.
-pub(in crate::protocol) struct HttpConnection {
+pub(in crate::protocol) struct Http1Connection {
     pub(super) running: Running,
     pub(in crate::protocol) client: Arc<Client>,
     pub(super) transport: Arc<dyn Transport>,
@@ -45,7 +45,7 @@ pub(in crate::protocol) struct HttpConnection {
     /// The preface that the client has to send before its first request, until it has.
     pub(super) preface: Option<&'static Preface>,
     /// The buffer holds all that was read of a head, and this is why.
-    pub(super) cut_off: Option<Refusal>,
+    pub(super) cut_off: Option<RefusedHead>,
     /// The tick in which the reactor announced the bytes in the buffer.
     pub(super) announced: Option<NonZeroU64>,
     /// Requests served in a row without a wait for one.
@@ -68,19 +68,19 @@ pub(in crate::protocol) struct HttpConnection {
     pub(super) by_address: Option<&'static VirtualHost>,
 }
 
-impl HttpConnection {
+impl Http1Connection {
     /// A connection over `transport`.
     pub(in crate::protocol) fn new<T>(
         running: Running,
         transport: Arc<T>,
         peer: SocketAddr,
         workers: Arc<Workers>,
-    ) -> HttpConnection
+    ) -> Http1Connection
     where
         T: Transport + 'static,
     {
         let now = Instant::now();
-        HttpConnection {
+        Http1Connection {
             running,
             client: Arc::new(Client::new(peer, transport.clone())),
             interim: Some(transport.clone()),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::message::response::Body;
 use crate::protocol::pace::Pace;
-use crate::request;
+use crate::request::RateLimit;
 use crate::transport::endpoint::Transport;
 
 /// Bytes on their way to the client.
@@ -37,10 +37,10 @@ const WITH_HEAD: usize = 16 * 1024;
 const TURN_BYTES: u64 = 1024 * 1024;
 
 impl Outgoing {
-    /// Starts with a head; the body goes out at this pace.
-    pub(crate) fn new(front: Vec<u8>, pace: Option<request::Pace>) -> Outgoing {
-        let free = |pace: &request::Pace| front.len() + pace.burst as usize;
-        let pace = pace.map(|pace| Box::new(Pace::new(pace.bytes_per_second, free(&pace))));
+    /// Starts with a head; the body goes out no faster than the limit allows.
+    pub(crate) fn new(front: Vec<u8>, limit: Option<RateLimit>) -> Outgoing {
+        let free = |limit: &RateLimit| front.len() + limit.burst as usize;
+        let pace = limit.map(|limit| Box::new(Pace::new(limit.bytes_per_second, free(&limit))));
         Outgoing { front, pace, ..Outgoing::default() }
     }
 

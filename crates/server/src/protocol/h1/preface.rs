@@ -1,13 +1,11 @@
 //! The data that a client sends before its first request, if that is expected (PROXY protocol).
 
-use http::{Head, Parse};
 use runtime::Stage;
 
-use super::connection::HttpConnection;
+use super::connection::Http1Connection;
 use crate::request::hooks::PrefaceOutcome;
-use crate::settings::plan::Plan;
 
-impl HttpConnection {
+impl Http1Connection {
     /// Checks whether the client of a new connection has to send a preface.
     pub(in crate::protocol) fn expect_preface(&mut self) {
         let client = &self.client;
@@ -32,16 +30,5 @@ impl HttpConnection {
                 Some(Stage::Closed)
             }
         }
-    }
-
-    /// Whether more must arrive before anything can be served.
-    pub(super) fn is_partial(&self, plan: &Plan, head: &mut Head) -> bool {
-        let start = match self.preface.map(|preface| (preface.read)(&self.buffer)) {
-            Some(None) => return true,
-            Some(Some(PrefaceOutcome::Broken(..))) => return false,
-            Some(Some(PrefaceOutcome::Announced(_, length))) => length,
-            None => 0,
-        };
-        Head::parse(&self.buffer[start..], &plan.limits, head) == Ok(Parse::Partial)
     }
 }

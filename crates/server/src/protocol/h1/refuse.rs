@@ -2,23 +2,23 @@
 
 use runtime::Stage;
 
-use super::connection::HttpConnection;
-use crate::exchange::{Exchange, Refusal};
+use super::connection::Http1Connection;
+use crate::exchange::{Exchange, RefusedHead};
 use crate::transport;
 
-impl HttpConnection {
+impl Http1Connection {
     /// Answers a refused head, and closes.
     pub(super) async fn refuse(&mut self, mut exchange: Exchange) -> Stage {
         let request = &mut exchange.request;
         self.received = request.data.head.len();
         request.data.salvage_line();
         self.buffer.clear();
-        let is_late = matches!(exchange.refusal(), Some(Refusal::Timeout | Refusal::Truncated));
+        let is_late = matches!(exchange.refusal(), Some(RefusedHead::Timeout | RefusedHead::Truncated));
         if is_late && !has_line(exchange.request.data.head.parts().1) {
             return Stage::ShortLinger;
         }
         // Not the returned value: the response may have to wait, and then another stage ends the exchange.
-        let is_timeout = exchange.refusal() == Some(Refusal::Timeout);
+        let is_timeout = exchange.refusal() == Some(RefusedHead::Timeout);
         self.refused = Some(if is_timeout { Stage::ShortLinger } else { Stage::Linger });
         match transport::unless_reset(&*self.transport, exchange.respond()).await {
             Some(response) => self.write(exchange, response).await,

@@ -87,7 +87,7 @@ impl Transport for Script {
 }
 
 /// A connection to a server of the core alone.
-fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'static str>>) -> HttpConnection {
+fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'static str>>) -> Http1Connection {
     static MODULES: &[&Module] = &[&core_module::CORE];
     module::set_known(MODULES);
     let infos: &'static [&'static ModuleInfo] = Vec::leak(vec![&core_module::CORE.info]);
@@ -107,7 +107,7 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let script = Script { reads: Mutex::new(script.into_iter().collect()), ..Script::default() };
-    HttpConnection::new(service.running(), Arc::new(script), ([127, 0, 0, 1], 1).into(), workers)
+    Http1Connection::new(service.running(), Arc::new(script), ([127, 0, 0, 1], 1).into(), workers)
 }
 
 /// A head may arrive at the very moment its time is over. It is served, and a head that begins after it has its own

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use runtime::Stage;
 
-use super::connection::{HttpConnection, Sending};
+use super::connection::{Http1Connection, Sending};
 use super::head::write_head;
 use super::outgoing::Outgoing;
 use crate::exchange::Exchange;
@@ -14,9 +14,9 @@ use crate::message::tunnel::Tunnel;
 use crate::protocol::h1::connection::Open;
 use crate::protocol::tunnel::until_silent;
 use crate::transport;
-use crate::transport::stream::{Stream, TunnelTraffic};
+use crate::transport::stream::{TransportStream, TunnelTraffic};
 
-impl HttpConnection {
+impl Http1Connection {
     /// Answers 101, and leaves the connection to the handler.
     pub(super) async fn open_tunnel(&mut self, mut exchange: Exchange, tunnel: Tunnel) -> Stage {
         let request = &mut exchange.request;
@@ -38,7 +38,7 @@ impl HttpConnection {
         }
         sending.exchange.row.park();
         let carried = Arc::new(TunnelTraffic::default());
-        let stream = Stream::new(self.transport.clone(), std::mem::take(&mut self.buffer), carried.clone());
+        let stream = TransportStream::new(self.transport.clone(), std::mem::take(&mut self.buffer), carried.clone());
         let speaking = (tunnel.speak)(Box::new(stream));
         self.tunnel = Some(Box::new(Open { sending, speaking, carried }));
         Stage::Tunnel

@@ -11,7 +11,7 @@ use http::h1::framing::{Framing, Persistence};
 use http::{KnownField, Version};
 use runtime::Stage;
 
-use super::connection::{HttpConnection, Sending};
+use super::connection::{Http1Connection, Sending};
 use super::head::write_head;
 use super::outgoing::Outgoing;
 use crate::exchange::Exchange;
@@ -39,7 +39,7 @@ const LEFT_OUT: [&[u8]; 9] = [
 /// The most payload of a frame (RFC 9113 section 4.2).
 const FRAME: usize = 16_384;
 
-impl HttpConnection {
+impl Http1Connection {
     /// Offers HTTP/2 with the first response, unless the client asks for another protocol. An error has no such fields, as
     /// in Apache.
     pub(super) fn offer_http2(&self, request: &mut Request) {

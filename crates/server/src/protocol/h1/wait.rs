@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use runtime::Stage;
 
-use super::connection::{HEAD_PIECE, HttpConnection};
+use super::connection::{HEAD_PIECE, Http1Connection};
 use crate::protocol::linger::linger;
 use crate::transport::park_state::WaitingFor;
 use runtime::tick;
 
-impl HttpConnection {
+impl Http1Connection {
     /// Waits for the next request.
     pub(super) fn keep_alive(&mut self) -> Idle<'_> {
         Idle { connection: self, waited: false }
@@ -26,7 +26,7 @@ impl HttpConnection {
 
 /// A connection that waits for its next request. Written by hand because thousands of them wait: it holds only this.
 pub(super) struct Idle<'a> {
-    connection: &'a mut HttpConnection,
+    connection: &'a mut Http1Connection,
     waited: bool,
 }
 
@@ -34,7 +34,7 @@ impl Future for Idle<'_> {
     type Output = Stage;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
-        let HttpConnection { transport, buffer, timer, idle_until, idle_since, .. } = &mut *self.connection;
+        let Http1Connection { transport, buffer, timer, idle_until, idle_since, .. } = &mut *self.connection;
         let read = match transport.poll_read(cx, buffer, HEAD_PIECE) {
             Poll::Ready(read) => read,
             Poll::Pending => {

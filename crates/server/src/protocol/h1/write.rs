@@ -11,7 +11,7 @@ use bytes::Bytes;
 use runtime::Stage;
 
 use super::body::Incoming;
-use super::connection::{HttpConnection, Sending};
+use super::connection::{Http1Connection, Sending};
 use super::head::{speaks_1_0, write_head};
 use super::outgoing::Outgoing;
 use crate::exchange::{Exchange, Transfer};
@@ -38,7 +38,7 @@ pub(super) struct Composed {
     chunked: bool,
 }
 
-impl HttpConnection {
+impl Http1Connection {
     /// Writes a response; another stage sends the part that does not fit into the socket.
     pub(super) async fn write(&mut self, exchange: Exchange, mut response: Response) -> Stage {
         if let Some(tunnel) = response.tunnel.take() {
@@ -111,7 +111,7 @@ impl HttpConnection {
         request.account.sent.keepalive = persist.keep;
         request.account.sent.head = (!raw).then_some((delimiter, persist));
         let head_len = front.len() as u64;
-        let mut outgoing = Outgoing::new(front, request.response.pace);
+        let mut outgoing = Outgoing::new(front, request.response.rate_limit);
         let linger = unread || !self.wish.connection_close && request.data.version != http::Version::Http10;
         let mut stream = None;
         match body {
@@ -255,7 +255,7 @@ impl HttpConnection {
 
 /// The pieces of a body on a connection of HTTP/1: chunks, where the length is unknown.
 struct Pieces<'c> {
-    connection: &'c mut HttpConnection,
+    connection: &'c mut Http1Connection,
     sending: &'c mut Sending,
     chunked: bool,
     timeout: Duration,

@@ -31,7 +31,7 @@ use crate::protocol::linger::{LINGER, SHORT_LINGER};
 use crate::protocol::pace::Pace;
 use crate::protocol::writer::{self, BodyWriter};
 use crate::request::fields_out::FieldSink;
-use crate::request::{self, Request};
+use crate::request::{RateLimit, Request};
 
 /// Sends interim responses and the head of the response to one request.
 pub(super) struct Responder {
@@ -174,12 +174,12 @@ impl Sending {
     pub(super) fn new(
         stream: SendStream<Data>,
         timeout: Duration,
-        pace: Option<request::Pace>,
+        limit: Option<RateLimit>,
         largest: usize,
         body: RequestBody,
         queue: Arc<Queue>,
     ) -> Sending {
-        let pace = pace.map(|pace| Pace::new(pace.bytes_per_second, pace.burst as usize));
+        let pace = limit.map(|limit| Pace::new(limit.bytes_per_second, limit.burst as usize));
         Sending { stream, timer: Timer::default(), timeout, pace, largest, body, queue, sent: 0 }
     }
 

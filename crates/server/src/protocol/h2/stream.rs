@@ -16,14 +16,14 @@ use super::head::{self, Malformed};
 use super::queue::{Data, Queue};
 use super::response::{Responder, SendError, Sending, Sink};
 use super::tunnel;
-use super::wire::Line;
-use crate::exchange::{Exchange, Received, Refusal, Running, Transfer};
+use super::wire::Wire;
+use crate::exchange::{Exchange, Received, RefusedHead, Running, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::response::{Body, BodyStream};
 use crate::phases::process::Response;
 use crate::protocol::discard::DiscardBody;
 use crate::protocol::h2::response::{Transferred, fields};
-use crate::request::{Client, Stream};
+use crate::request::{Client, StreamId};
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
 
@@ -33,8 +33,8 @@ pub(super) struct Common {
     pub(super) client: Arc<Client>,
     pub(super) workers: Arc<Workers>,
     /// Stream number 0, the first of the connection.
-    pub(super) first: Stream,
-    pub(super) line: Arc<Line>,
+    pub(super) first: StreamId,
+    pub(super) wire: Arc<Wire>,
     pub(super) queue: Arc<Queue>,
     /// The connection's virtual host, used for a head until its own host is known.
     pub(super) host: &'static VirtualHost,
@@ -107,9 +107,9 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
     let respond = Arc::new(Responder::new(respond, asked.protocol));
     let head_len = asked.head.len();
-    let stream = Some(Stream { number, ..common.first });
-    let received = Received { head: asked.head, broken: asked.error.map(Refusal::Head), stream };
-    let mut exchange = Exchange::begin(common.running, &common.client, received, row, common.line.traffic());
+    let stream = Some(StreamId { number, ..common.first });
+    let received = Received { head: asked.head, broken: asked.error.map(RefusedHead::Invalid), stream };
+    let mut exchange = Exchange::begin(common.running, &common.client, received, row, common.wire.traffic());
     let request = &mut exchange.request;
     request.account.tick = tick.inspect(|tick| tick::resume(*tick));
     let received = Arc::new(AtomicU64::new(0));
@@ -153,8 +153,9 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
         complete: carried.complete,
         trailers: request.body.trailers(),
     };
-    // Tells a client that still sends that the rest is not needed (RFC 9113 section 8.1).
     exchange.end(transfer);
+    // The stream's last handles are dropped here, which tells a client that still sends that the rest is not needed (RFC
+    // 9113 section 8.1).
 }
 
 /// Sends a response.
@@ -200,7 +201,7 @@ async fn respond_with(
     let mut sending = Sending::new(
         stream,
         timeout,
-        request.response.pace,
+        request.response.rate_limit,
         common.largest,
         request.body.clone(),
         common.queue.clone(),

@@ -13,23 +13,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::meter::Meter;
 use crate::message::buffers;
 use crate::transport::endpoint::Transport;
-use crate::transport::stream::Stream;
+use crate::transport::stream::TransportStream;
 
 /// The most bytes collected: four frames of the usual size.
 const ROOM: usize = 64 * 1024;
 
-/// The byte stream that the protocol reads and writes.
-pub(super) struct Wire {
-    stream: Stream,
-    line: Arc<Line>,
+/// The byte stream that the `h2` crate reads and writes.
+pub(super) struct WireStream {
+    stream: TransportStream,
+    wire: Arc<Wire>,
     /// Read before anything else: what a client would have sent if it had begun with HTTP/2.
     first: Vec<u8>,
     /// How much of the client preface is still to come, and not to be passed on: it was among the first.
     preface: usize,
 }
 
-/// The connection's view of its wire.
-pub(super) struct Line {
+/// What a connection sends and receives, as all its streams see it.
+pub(super) struct Wire {
     transport: Arc<dyn Transport>,
     state: Mutex<State>,
 }
@@ -47,8 +47,8 @@ struct State {
     reads: u32,
 }
 
-impl Line {
-    pub(super) fn new(transport: Arc<dyn Transport>) -> Arc<Line> {
+impl Wire {
+    pub(super) fn new(transport: Arc<dyn Transport>) -> Arc<Wire> {
         let state = State {
             outgoing: Vec::new(),
             sent: 0,
@@ -58,19 +58,19 @@ impl Line {
             owes: None,
             reads: 0,
         };
-        Arc::new(Line { transport, state: Mutex::new(state) })
+        Arc::new(Wire { transport, state: Mutex::new(state) })
     }
 
-    /// The protocol's end. `early`: bytes already received. `frames`: the client spoke HTTP/1.1 before, and these tell of
+    /// The stream for the `h2` crate. `early`: bytes already received. `frames`: the client spoke HTTP/1.1 before, and these tell of
     /// its request; its settings came with that, so they are not acknowledged (RFC 7540 section 3.2.1).
-    pub(super) fn wire(self: &Arc<Self>, early: Vec<u8>, frames: Option<Vec<u8>>) -> Wire {
-        let stream = Stream::new(self.transport.clone(), early, Arc::default());
+    pub(super) fn stream(self: &Arc<Self>, early: Vec<u8>, frames: Option<Vec<u8>>) -> WireStream {
+        let stream = TransportStream::new(self.transport.clone(), early, Arc::default());
         let (mut first, mut preface) = (Vec::new(), 0);
         if let Some(frames) = frames {
             (first, preface) = ([PREFACE, &frames].concat(), PREFACE.len());
             self.lock().owes = Some(0);
         }
-        Wire { stream, line: self.clone(), first, preface }
+        WireStream { stream, wire: self.clone(), first, preface }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,7 +117,7 @@ impl Line {
     }
 }
 
-impl Wire {
+impl WireStream {
     /// Takes the client preface, if it was among the first bytes already.
     fn poll_preface(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.preface > 0 {
@@ -172,24 +172,24 @@ impl State {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for WireStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let wire = self.get_mut();
-        if wire.line.lock().meter.flood().is_some() {
+        let this = self.get_mut();
+        if this.wire.lock().meter.flood().is_some() {
             // After a flood nothing more is read; the connection ends.
             return Poll::Pending;
         }
         let before = into.filled().len();
-        if wire.first.is_empty() {
-            ready!(wire.poll_preface(cx))?;
-            ready!(Pin::new(&mut wire.stream).poll_read(cx, into))?;
+        if this.first.is_empty() {
+            ready!(this.poll_preface(cx))?;
+            ready!(Pin::new(&mut this.stream).poll_read(cx, into))?;
         } else {
-            let rest = wire.first.split_off(wire.first.len().min(into.remaining()));
-            into.put_slice(&wire.first);
-            wire.first = rest;
+            let rest = this.first.split_off(this.first.len().min(into.remaining()));
+            into.put_slice(&this.first);
+            this.first = rest;
         }
         let received = &into.filled()[before..];
-        let mut state = wire.line.lock();
+        let mut state = this.wire.lock();
         state.reads += 1;
         state.carried.1 += received.len() as u64;
         state.meter.received(received);
@@ -197,11 +197,11 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for WireStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        let mut state = self.line.lock();
+        let mut state = self.wire.lock();
         if state.outgoing.len() >= ROOM {
-            ready!(state.poll_flush(cx, &*self.line.transport))?;
+            ready!(state.poll_flush(cx, &*self.wire.transport))?;
         }
         if state.outgoing.capacity() == 0 {
             state.outgoing = buffers::take();
@@ -220,7 +220,7 @@ impl AsyncWrite for Wire {
 
     /// Flushes the last frame; the connection closes later.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.poll_flush(cx)
+        self.wire.poll_flush(cx)
     }
 }
 

@@ -1,12 +1,12 @@
-//! How the hooks of a phase are called.
+//! Runs the hooks of a phase: all of them, or until one decides.
 
 use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{ModuleHook, PhaseHook};
 use crate::request::phase::Phase;
 
-/// Runs all hooks; the first status ends it.
-pub(crate) async fn all(request: &mut Request, phase: Phase) -> Result<(), Flow> {
+/// Runs all hooks of a phase. `Err`: one has ended the request, and the rest did not run.
+pub(crate) async fn run_all(request: &mut Request, phase: Phase) -> Result<(), Flow> {
     for hook in request.hooks.of(phase) {
         if let Flow::Status(status) = run_hook(request, phase, hook).await {
             return Err(Flow::Status(status));
@@ -15,8 +15,8 @@ pub(crate) async fn all(request: &mut Request, phase: Phase) -> Result<(), Flow>
     Ok(())
 }
 
-/// Runs hooks until one does not decline.
-pub(crate) async fn first(request: &mut Request, phase: Phase) -> Flow {
+/// Runs the hooks of a phase until one does not decline.
+pub(crate) async fn run_until_decided(request: &mut Request, phase: Phase) -> Flow {
     for hook in request.hooks.of(phase) {
         let flow = run_hook(request, phase, hook).await;
         if flow != Flow::Declined {

@@ -7,9 +7,9 @@ use crate::request::Request;
 
 /// Why a head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RefusedHead {
     /// Malformed, or too large.
-    Head(HeadError),
+    Invalid(HeadError),
     /// The client took too long to send it.
     Timeout,
     /// The unfinished heads of this process use all the memory they may, and this one has waited longest.
@@ -22,52 +22,56 @@ pub enum Refusal {
     UnregisteredMethod,
 }
 
-impl Refusal {
+impl RefusedHead {
     /// The status of the response.
     pub fn status(self, version: Version) -> u16 {
         match self {
             // As in Apache, whose mod_http2 has no texts of its own for these.
-            Refusal::Head(HeadError::FieldTooLong | HeadError::TooManyFields) if version == Version::Http2 => 431,
-            Refusal::Head(error) => error.status(),
-            Refusal::Timeout => 408,
-            Refusal::NoRoom => 503,
-            Refusal::Truncated | Refusal::UnknownHost => 400,
-            Refusal::UnregisteredMethod => 501,
+            RefusedHead::Invalid(HeadError::FieldTooLong | HeadError::TooManyFields) if version == Version::Http2 => {
+                431
+            }
+            RefusedHead::Invalid(error) => error.status(),
+            RefusedHead::Timeout => 408,
+            RefusedHead::NoRoom => 503,
+            RefusedHead::Truncated | RefusedHead::UnknownHost => 400,
+            RefusedHead::UnregisteredMethod => 501,
         }
     }
 
     /// A clause for the error log.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::Head(error) => error.reason(),
-            Refusal::Timeout => "AH01382: Request header read timeout",
-            Refusal::NoRoom => "unfinished requests hold as much memory as they may; this one has waited longest",
-            Refusal::Truncated => "the client stopped sending in the middle of a head",
-            Refusal::UnknownHost => "no virtual host has the requested name (StrictHostCheck)",
-            Refusal::UnregisteredMethod => "the method is not registered (HttpProtocolOptions)",
+            RefusedHead::Invalid(error) => error.reason(),
+            RefusedHead::Timeout => "AH01382: Request header read timeout",
+            RefusedHead::NoRoom => "unfinished requests hold as much memory as they may; this one has waited longest",
+            RefusedHead::Truncated => "the client stopped sending in the middle of a head",
+            RefusedHead::UnknownHost => "no virtual host has the requested name (StrictHostCheck)",
+            RefusedHead::UnregisteredMethod => "the method is not registered (HttpProtocolOptions)",
         }
     }
 
     /// Whether the head is whole, so that the host in it names the virtual host that answers.
     pub(super) fn has_host(self) -> bool {
-        matches!(self, Refusal::UnknownHost | Refusal::UnregisteredMethod)
+        matches!(self, RefusedHead::UnknownHost | RefusedHead::UnregisteredMethod)
     }
 
     /// Logs it, and leaves the error page a note.
     pub(super) fn note(self, request: &mut Request) {
         let is_http2 = request.data.head.version() == Version::Http2;
         let (module, level) = match self {
-            Refusal::Head(_) if is_http2 => ("http2", Level::Debug),
-            Refusal::Timeout => ("reqtimeout", Level::Info),
-            Refusal::NoRoom => ("core", Level::Error),
-            Refusal::UnknownHost => ("core", Level::Warn),
-            Refusal::Head(_) | Refusal::Truncated | Refusal::UnregisteredMethod => ("core", Level::Debug),
+            RefusedHead::Invalid(_) if is_http2 => ("http2", Level::Debug),
+            RefusedHead::Timeout => ("reqtimeout", Level::Info),
+            RefusedHead::NoRoom => ("core", Level::Error),
+            RefusedHead::UnknownHost => ("core", Level::Warn),
+            RefusedHead::Invalid(_) | RefusedHead::Truncated | RefusedHead::UnregisteredMethod => {
+                ("core", Level::Debug)
+            }
         };
         match self {
-            Refusal::UnknownHost => request.log(module, level, unknown_host(request)),
+            RefusedHead::UnknownHost => request.log(module, level, unknown_host(request)),
             _ => request.log(module, level, self.reason()),
         }
-        if let Refusal::Head(error) = self
+        if let RefusedHead::Invalid(error) = self
             && !is_http2
             && !error.note().is_empty()
         {
