@@ -359,7 +359,7 @@ impl Keeper {
     }
 }
 
-/// The kinds of questions; a question's first byte says which it is.
+/// The kinds of questions. The byte after a question's number says which it is.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Question {
