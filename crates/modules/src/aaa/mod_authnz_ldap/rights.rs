@@ -7,7 +7,7 @@ use conf::Level;
 use conf::words::{next_word, words};
 use server::Request;
 use server::authz::AuthzCheck::Later;
-use server::authz::{AuthzProvider, Parsed, Verdict};
+use server::authz::{AuthzCheck, AuthzProvider, Parsed, Verdict};
 
 use super::super::Text;
 use super::known::{UserData, name_user, note, set_variables};
@@ -15,45 +15,91 @@ use super::rules::{Rules, rules};
 use crate::ldap::code::Code;
 use crate::ldap::directory::{Directory, Groups};
 
-pub(super) static USER: AuthzProvider = AuthzProvider {
-    name: "ldap-user",
-    parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)),
-    check: Later(|request, line| Box::pin(is_user(request, line))),
+pub(super) static USER: AuthzProvider =
+    provider("ldap-user", Later(|request, line| Box::pin(verdict(is_user(request, line)))));
+pub(super) static GROUP: AuthzProvider =
+    provider("ldap-group", Later(|request, line| Box::pin(verdict(is_member(request, line)))));
+pub(super) static DN: AuthzProvider =
+    provider("ldap-dn", Later(|request, line| Box::pin(verdict(has_name(request, line)))));
+pub(super) static ATTRIBUTE: AuthzProvider =
+    provider("ldap-attribute", Later(|request, line| Box::pin(verdict(has_attribute(request, line)))));
+pub(super) static FILTER: AuthzProvider =
+    provider("ldap-filter", Later(|request, line| Box::pin(verdict(passes_filter(request, line)))));
+pub(super) static SEARCH: AuthzProvider =
+    provider("ldap-search", Later(|request, line| Box::pin(verdict(is_found(request, line)))));
+
+const fn provider(name: &'static str, check: AuthzCheck) -> AuthzProvider {
+    AuthzProvider { name, parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)), check }
+}
+
+/// The verdict of a check, which ends early with `Err`.
+async fn verdict(check: impl Future<Output = Result<Verdict, Verdict>>) -> Verdict {
+    check.await.unwrap_or_else(|verdict| verdict)
+}
+
+/// A requirement about the user's entry: its messages, which follow no rule in Apache, and the operation that it needs.
+struct Requirement {
+    operation: Operation,
+    /// The number of the message that the user's name is empty.
+    blank: &'static str,
+    /// The beginning of the message that the user has no entry.
+    no_dn: &'static str,
+    /// Whether that message ends with the user's name.
+    no_dn_names_user: bool,
+    /// The message that the line's expression cannot be evaluated.
+    bad_expression: &'static str,
+    /// The beginning of the message that the user is refused.
+    denied: &'static str,
+}
+
+const REQUIRE_USER: Requirement = Requirement {
+    operation: Operation::Compare,
+    blank: "AH01699",
+    no_dn: "AH01702: auth_ldap authorize: require user",
+    no_dn_names_user: false,
+    bad_expression: "AH02585: auth_ldap authorize: require user: Can't evaluate expression",
+    denied: "AH01707: auth_ldap authorize user",
 };
 
-pub(super) static GROUP: AuthzProvider = AuthzProvider {
-    name: "ldap-group",
-    parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)),
-    check: Later(|request, line| Box::pin(is_member(request, line))),
+const REQUIRE_GROUP: Requirement = Requirement {
+    operation: Operation::Compare,
+    blank: "AH01699",
+    no_dn: "AH01712: auth_ldap authorize: require group",
+    no_dn_names_user: true,
+    bad_expression: "AH02586: auth_ldap authorize: require group: Can't evaluate expression",
+    denied: "AH01720: auth_ldap authorize group",
 };
 
-pub(super) static DN: AuthzProvider = AuthzProvider {
-    name: "ldap-dn",
-    parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)),
-    check: Later(|request, line| Box::pin(has_name(request, line))),
+const REQUIRE_DN: Requirement = Requirement {
+    operation: Operation::Search,
+    blank: "AH01722",
+    no_dn: "AH01725: auth_ldap authorize: require dn",
+    no_dn_names_user: false,
+    bad_expression: "AH02587: auth_ldap authorize: require dn: Can't evaluate expression",
+    denied: "AH01728: auth_ldap authorize dn",
 };
 
-pub(super) static ATTRIBUTE: AuthzProvider = AuthzProvider {
-    name: "ldap-attribute",
-    parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)),
-    check: Later(|request, line| Box::pin(has_attribute(request, line))),
+const REQUIRE_ATTRIBUTE: Requirement = Requirement {
+    operation: Operation::Compare,
+    blank: "AH01730",
+    no_dn: "AH01733: auth_ldap authorize: require ldap-attribute",
+    no_dn_names_user: false,
+    bad_expression: "AH02588: auth_ldap authorize: require ldap-attribute: Can't evaluate expression",
+    denied: "AH01737: auth_ldap authorize attribute",
 };
 
-pub(super) static FILTER: AuthzProvider = AuthzProvider {
-    name: "ldap-filter",
-    parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)),
-    check: Later(|request, line| Box::pin(passes_filter(request, line))),
+const REQUIRE_FILTER: Requirement = Requirement {
+    operation: Operation::Search,
+    blank: "AH01739",
+    no_dn: "AH01742: auth_ldap authorize: require ldap-filter",
+    no_dn_names_user: false,
+    bad_expression: "AH02589: auth_ldap authorize: require ldap-filter: Can't evaluate require expression",
+    denied: "AH01748: auth_ldap authorize filter",
 };
 
-pub(super) static SEARCH: AuthzProvider = AuthzProvider {
-    name: "ldap-search",
-    parse: |cmd, line| Ok(Arc::new(Text::of_require(cmd, line)?)),
-    check: Later(|request, line| Box::pin(is_found(request, line))),
-};
-
-/// The operation of a line, which decides the bind user (`AuthLDAPSearchAsUser`, `AuthLDAPCompareAsUser`).
+/// What a line asks of the directory. It decides the bind user (`AuthLDAPSearchAsUser`, `AuthLDAPCompareAsUser`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum Operation {
     Search,
     Compare,
     Both,
@@ -65,11 +111,11 @@ fn debug(request: &Request, text: impl AsRef<str>) {
 
 /// The directory, bound as the user if that is wanted and the password is known, and otherwise as configured in the
 /// section.
-fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &UserData, deed: Deed) -> Directory<'a> {
-    let as_user = match deed {
-        Deed::Search => rules.searches_as_user,
-        Deed::Compare => rules.compares_as_user,
-        Deed::Both => rules.searches_as_user && rules.compares_as_user,
+fn directory<'a>(request: &'a Request, rules: &'a Rules, known: &UserData, operation: Operation) -> Directory<'a> {
+    let as_user = match operation {
+        Operation::Search => rules.searches_as_user,
+        Operation::Compare => rules.compares_as_user,
+        Operation::Both => rules.searches_as_user && rules.compares_as_user,
     };
     let own = || Some((known.dn.clone()?, known.password.clone()?));
     let identity = if as_user { own() } else { None };
@@ -86,14 +132,8 @@ fn user_data(request: &mut Request) -> UserData {
     })
 }
 
-/// The rules, the user, and the user's data in the directory. `blank`, `unknown`: the numbers and names for the
-/// messages that there is no name, and no entry.
-async fn begin(
-    request: &mut Request,
-    deed: Deed,
-    blank: &str,
-    unknown: (&str, &str),
-) -> Result<(Arc<Rules>, String, UserData), Verdict> {
+/// The rules, the user, and the user's data in the directory.
+async fn begin(request: &mut Request, requirement: &Requirement) -> Result<(Arc<Rules>, String, UserData), Verdict> {
     let user = request.login.user.clone().ok_or(Verdict::DeniedNoUser)?;
     let rules = rules(request);
     if rules.search_base.hosts.is_empty() {
@@ -101,16 +141,13 @@ async fn begin(
     }
     let mut known = user_data(request);
     if known.dn.is_none() {
-        warn_of_blank(request, &user, blank);
-        find(request, &rules, &user, deed, &mut known).await?;
+        warn_of_blank(request, &user, requirement.blank);
+        find(request, &rules, &user, requirement.operation, &mut known).await?;
     }
     if known.dn.as_ref().is_none_or(String::is_empty) {
-        let (number, what) = unknown;
-        let about = if what == "group" { format!(" for user {user}") } else { String::new() };
-        let text = format!(
-            "{number}: auth_ldap authorize: require {what}: user's DN has not been defined; failing authorization{about}"
-        );
-        debug(request, text);
+        let about = if requirement.no_dn_names_user { format!(" for user {user}") } else { String::new() };
+        let start = requirement.no_dn;
+        debug(request, format!("{start}: user's DN has not been defined; failing authorization{about}"));
         return Err(Verdict::Denied);
     }
     Ok((rules, user, known))
@@ -129,7 +166,7 @@ async fn find(
     request: &mut Request,
     rules: &Rules,
     user: &str,
-    deed: Deed,
+    operation: Operation,
     known: &mut UserData,
 ) -> Result<(), Verdict> {
     let filter = match rules.filter(request, user, None) {
@@ -140,7 +177,7 @@ async fn find(
             return Err(Verdict::Unknown);
         }
     };
-    let mut directory = directory(request, rules, known, deed);
+    let mut directory = directory(request, rules, known, operation);
     let result = directory.find_user(&filter).await;
     let reason = directory.reason;
     drop(directory);
@@ -175,26 +212,18 @@ fn granted(request: &mut Request, rules: &Rules, known: &UserData) -> Verdict {
     Verdict::Granted
 }
 
-/// The user is refused. `number`, `what`: for the message; `unsure`: the answer is unknown.
-fn denied(request: &Request, number: &str, what: &str, user: &str, unsure: bool) -> Verdict {
-    let uri = &request.data.uri;
-    debug(request, format!("{number}: auth_ldap authorize {what}: authorization denied for user {user} to {uri}"));
+/// The user is refused. `unsure`: the answer is unknown.
+fn denied(request: &Request, requirement: &Requirement, user: &str, unsure: bool) -> Verdict {
+    let (start, uri) = (requirement.denied, &request.data.uri);
+    debug(request, format!("{start}: authorization denied for user {user} to {uri}"));
     no(unsure)
 }
 
-async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
-    let begun = begin(request, Deed::Compare, "AH01699", ("AH01702", "user")).await;
-    let (rules, user, known) = match begun {
-        Ok(begun) => begun,
-        Err(verdict) => return verdict,
-    };
-    let what = "AH02585: auth_ldap authorize: require user: Can't evaluate expression";
-    let text = match text_of(request, line, what) {
-        Ok(text) => text,
-        Err(verdict) => return verdict,
-    };
+async fn is_user(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdict> {
+    let (rules, user, known) = begin(request, &REQUIRE_USER).await?;
+    let text = text_of(request, line, REQUIRE_USER.bad_expression)?;
     let dn = known.dn.as_deref().unwrap_or_default();
-    let mut directory = directory(request, &rules, &known, Deed::Compare);
+    let mut directory = directory(request, &rules, &known, Operation::Compare);
     // The whole line may be one name with blanks, or each word may be a name.
     let whole = std::iter::once((text.clone(), "AH01703", "AH01704"));
     let each = words(&text).into_iter().map(|word| (word, "AH01705", "AH01706"));
@@ -204,14 +233,14 @@ async fn is_user(request: &mut Request, line: &Parsed) -> Verdict {
         if code == Code::COMPARE_TRUE {
             debug(request, format!("{right}: auth_ldap authorize: require user: authorization successful"));
             drop(directory);
-            return granted(request, &rules, &known);
+            return Ok(granted(request, &rules, &known));
         }
         unsure |= code.is_unsure();
         let (reason, why) = (directory.reason, code.text());
         debug(request, format!("{wrong}: auth_ldap authorize: require user: authorization failed [{reason}][{why}]"));
     }
     drop(directory);
-    denied(request, "AH01707", "user", &user, unsure)
+    Ok(denied(request, &REQUIRE_USER, &user, unsure))
 }
 
 /// A list of names, or its default if it is empty.
@@ -222,22 +251,14 @@ fn or_default(names: &[String]) -> Vec<String> {
     }
 }
 
-async fn is_member(request: &mut Request, line: &Parsed) -> Verdict {
-    let begun = begin(request, Deed::Compare, "AH01699", ("AH01712", "group")).await;
-    let (rules, user, known) = match begun {
-        Ok(begun) => begun,
-        Err(verdict) => return verdict,
-    };
+async fn is_member(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdict> {
+    let (rules, user, known) = begin(request, &REQUIRE_GROUP).await?;
     warn_of_blank(request, &user, "AH01709");
-    let what = "AH02586: auth_ldap authorize: require group: Can't evaluate expression";
-    let group = match text_of(request, line, what) {
-        Ok(text) => text,
-        Err(verdict) => return verdict,
-    };
+    let group = text_of(request, line, REQUIRE_GROUP.bad_expression)?;
     debug(request, format!("AH01713: auth_ldap authorize: require group: testing for group membership in \"{group}\""));
     match Box::pin(is_in_group(request, &rules, &known, &group)).await {
-        Some(true) => granted(request, &rules, &known),
-        is => denied(request, "AH01720", "group", &user, is.is_none()),
+        Some(true) => Ok(granted(request, &rules, &known)),
+        is => Ok(denied(request, &REQUIRE_GROUP, &user, is.is_none())),
     }
 }
 
@@ -248,7 +269,7 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: 
         false => &known.user,
     };
     let attributes = or_default(&rules.group_attributes);
-    let mut asked = directory(request, rules, known, Deed::Compare);
+    let mut asked = directory(request, rules, known, Operation::Compare);
     let (mut code, mut unsure) = (Code::COMPARE_FALSE, false);
     for name in &attributes {
         debug(request, format!("AH01714: auth_ldap authorize: require group: testing for {name}: {member} ({group})"));
@@ -270,7 +291,7 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: 
         format!("AH01716: auth_ldap authorise: require group \"{group}\": failed {what}, checking sub-groups"),
     );
     // Nested groups need both a search and a comparison.
-    let mut asked = directory(request, rules, known, Deed::Both);
+    let mut asked = directory(request, rules, known, Operation::Both);
     let below = or_default(&rules.subgroup_attributes);
     let classes = match &rules.subgroup_classes[..] {
         [] => ["groupOfNames", "groupOfUniqueNames"].map(String::from).to_vec(),
@@ -292,44 +313,28 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: 
     if unsure { None } else { Some(false) }
 }
 
-async fn has_name(request: &mut Request, line: &Parsed) -> Verdict {
-    let begun = begin(request, Deed::Search, "AH01722", ("AH01725", "dn")).await;
-    let (rules, user, known) = match begun {
-        Ok(begun) => begun,
-        Err(verdict) => return verdict,
-    };
-    let what = "AH02587: auth_ldap authorize: require dn: Can't evaluate expression";
-    let wanted = match text_of(request, line, what) {
-        Ok(text) => text,
-        Err(verdict) => return verdict,
-    };
+async fn has_name(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdict> {
+    let (rules, user, known) = begin(request, &REQUIRE_DN).await?;
+    let wanted = text_of(request, line, REQUIRE_DN.bad_expression)?;
     let dn = known.dn.as_deref().unwrap_or_default();
-    let mut directory = directory(request, &rules, &known, Deed::Search);
+    let mut directory = directory(request, &rules, &known, Operation::Search);
     let code = directory.compare_dn(dn, &wanted, rules.compares_on_server).await;
     let reason = directory.reason;
     drop(directory);
     if code == Code::COMPARE_TRUE {
         debug(request, "AH01726: auth_ldap authorize: require dn: authorization successful");
-        return granted(request, &rules, &known);
+        return Ok(granted(request, &rules, &known));
     }
     let why = code.text();
     debug(request, format!("AH01727: auth_ldap authorize: require dn \"{wanted}\": LDAP error [{reason}][{why}]"));
-    denied(request, "AH01728", "dn", &user, code.is_unsure())
+    Ok(denied(request, &REQUIRE_DN, &user, code.is_unsure()))
 }
 
-async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
-    let begun = begin(request, Deed::Compare, "AH01730", ("AH01733", "ldap-attribute")).await;
-    let (rules, user, known) = match begun {
-        Ok(begun) => begun,
-        Err(verdict) => return verdict,
-    };
-    let what = "AH02588: auth_ldap authorize: require ldap-attribute: Can't evaluate expression";
-    let text = match text_of(request, line, what) {
-        Ok(text) => text,
-        Err(verdict) => return verdict,
-    };
+async fn has_attribute(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdict> {
+    let (rules, user, known) = begin(request, &REQUIRE_ATTRIBUTE).await?;
+    let text = text_of(request, line, REQUIRE_ATTRIBUTE.bad_expression)?;
     let dn = known.dn.as_deref().unwrap_or_default();
-    let mut directory = directory(request, &rules, &known, Deed::Compare);
+    let mut directory = directory(request, &rules, &known, Operation::Compare);
     let (mut rest, mut unsure) = (&*text, false);
     while !rest.is_empty() {
         let name;
@@ -341,7 +346,7 @@ async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
         if code == Code::COMPARE_TRUE {
             debug(request, "AH01735: auth_ldap authorize: require attribute: authorization successful");
             drop(directory);
-            return granted(request, &rules, &known);
+            return Ok(granted(request, &rules, &known));
         }
         unsure |= code.is_unsure();
         let (reason, why) = (directory.reason, code.text());
@@ -351,22 +356,14 @@ async fn has_attribute(request: &mut Request, line: &Parsed) -> Verdict {
         );
     }
     drop(directory);
-    denied(request, "AH01737", "attribute", &user, unsure)
+    Ok(denied(request, &REQUIRE_ATTRIBUTE, &user, unsure))
 }
 
-async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
-    let begun = begin(request, Deed::Search, "AH01739", ("AH01742", "ldap-filter")).await;
-    let (rules, user, mut known) = match begun {
-        Ok(begun) => begun,
-        Err(verdict) => return verdict,
-    };
-    let what = "AH02589: auth_ldap authorize: require ldap-filter: Can't evaluate require expression";
-    let text = match text_of(request, line, what) {
-        Ok(text) => text,
-        Err(verdict) => return verdict,
-    };
+async fn passes_filter(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdict> {
+    let (rules, user, mut known) = begin(request, &REQUIRE_FILTER).await?;
+    let text = text_of(request, line, REQUIRE_FILTER.bad_expression)?;
     if text.is_empty() {
-        return denied(request, "AH01748", "filter", &user, false);
+        return Ok(denied(request, &REQUIRE_FILTER, &user, false));
     }
     debug(request, format!("AH01743: auth_ldap authorize: checking filter {text}"));
     let filter = match rules.filter(request, &known.user, Some(&text)) {
@@ -374,10 +371,10 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
         Err(begin) => {
             let text = format!("AH02628: auth_ldap authorize: ldap filter too long (>8192): {begin}");
             request.log("authnz_ldap", Level::Error, text);
-            return Verdict::Unknown;
+            return Err(Verdict::Unknown);
         }
     };
-    let mut asked = directory(request, &rules, &known, Deed::Search);
+    let mut asked = directory(request, &rules, &known, Operation::Search);
     let result = asked.find_user(&filter).await;
     let (code, reason) = match result {
         Err(code) => (code, asked.reason),
@@ -385,7 +382,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
             debug(request, format!("AH01744: auth_ldap authorize: checking dn match {}", found.dn));
             // The one who has passed must be the user, and nobody else.
             if rules.compares_as_user {
-                asked = directory(request, &rules, &known, Deed::Compare);
+                asked = directory(request, &rules, &known, Operation::Compare);
             }
             let dn = known.dn.as_deref().unwrap_or_default();
             let code = asked.compare_dn(dn, &found.dn, rules.compares_on_server).await;
@@ -397,7 +394,7 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
     if code == Code::COMPARE_TRUE {
         debug(request, "AH01745: auth_ldap authorize: require ldap-filter: authorization successful");
         note(request, known.clone());
-        return granted(request, &rules, &known);
+        return Ok(granted(request, &rules, &known));
     }
     let (number, about) = match code {
         Code::FILTER_ERROR => ("AH01746", format!("{filter} ")),
@@ -405,25 +402,22 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Verdict {
     };
     let what = format!("{about}authorization failed [{reason}][{}]", code.text());
     debug(request, format!("{number}: auth_ldap authorize: require ldap-filter: {what}"));
-    denied(request, "AH01748", "filter", &user, code.is_unsure())
+    Ok(denied(request, &REQUIRE_FILTER, &user, code.is_unsure()))
 }
 
 /// The search finds an entry, whoever the client is.
-async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
+async fn is_found(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdict> {
     let rules = rules(request);
     if rules.search_base.hosts.is_empty() {
-        return Verdict::Unknown;
+        return Err(Verdict::Unknown);
     }
     let mut known = user_data(request);
     let mut unsure = false;
     let what = "AH02629: auth_ldap authorize: require ldap-search: Can't evaluate require expression";
-    let filter = match text_of(request, line, what) {
-        Ok(text) => text,
-        Err(verdict) => return verdict,
-    };
+    let filter = text_of(request, line, what)?;
     if !filter.is_empty() {
         debug(request, format!("AH02630: auth_ldap authorize: checking filter {filter}"));
-        let mut directory = directory(request, &rules, &known, Deed::Search);
+        let mut directory = directory(request, &rules, &known, Operation::Search);
         let result = directory.find_user(&filter).await;
         let reason = directory.reason;
         drop(directory);
@@ -432,7 +426,7 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
                 known.dn = Some(found.dn);
                 debug(request, "AH02631: auth_ldap authorize: require ldap-search: authorization successful");
                 note(request, known.clone());
-                return granted(request, &rules, &known);
+                return Ok(granted(request, &rules, &known));
             }
             Err(code) => {
                 unsure = code.is_unsure();
@@ -443,5 +437,5 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Verdict {
     }
     let uri = &request.data.uri;
     debug(request, format!("AH02633: auth_ldap authorize search: authorization denied for to {uri}"));
-    no(unsure)
+    Ok(no(unsure))
 }
