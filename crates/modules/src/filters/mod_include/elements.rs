@@ -16,43 +16,137 @@ use crate::generators::mod_autoindex::abbreviated_size;
 /// `Err`: the error was logged, and the page should show one.
 type Done = Result<(), ()>;
 
+/// The kind of an element, from its name.
+#[derive(Clone, Copy)]
+enum Kind {
+    If,
+    Elif,
+    Else,
+    Endif,
+    Comment,
+    Set,
+    Echo,
+    Config,
+    Include,
+    /// `flastmod` and `fsize`
+    FileFact(FileFact),
+    Printenv,
+    /// `exec`, by the module that runs scripts.
+    Exec(Executor),
+}
+
+impl Kind {
+    /// The kind with this name. There is no `exec` without a module that runs scripts.
+    fn named(name: &str, request: &Request) -> Option<Kind> {
+        Some(match name {
+            "if" => Kind::If,
+            "elif" => Kind::Elif,
+            "else" => Kind::Else,
+            "endif" => Kind::Endif,
+            "comment" => Kind::Comment,
+            "set" => Kind::Set,
+            "echo" => Kind::Echo,
+            "config" => Kind::Config,
+            "include" => Kind::Include,
+            "flastmod" => Kind::FileFact(FileFact::Modified),
+            "fsize" => Kind::FileFact(FileFact::Size),
+            "printenv" => Kind::Printenv,
+            "exec" => Kind::Exec(exec::executor(request)?),
+            _ => return None,
+        })
+    }
+
+    /// Whether it is executed even in a part that is not sent, because it may end that part.
+    fn is_conditional(self) -> bool {
+        matches!(self, Kind::If | Kind::Elif | Kind::Else | Kind::Endif)
+    }
+
+    /// The module that logs its errors.
+    fn module(self) -> &'static str {
+        if let Kind::Exec(by) = self { by.module } else { "include" }
+    }
+}
+
+/// A fact about a file that an element shows.
+#[derive(Clone, Copy)]
+enum FileFact {
+    Modified,
+    Size,
+}
+
+impl FileFact {
+    /// The name of its element.
+    fn element(self) -> &'static str {
+        match self {
+            FileFact::Modified => "flastmod",
+            FileFact::Size => "fsize",
+        }
+    }
+}
+
+/// The codings of an element's value, and what its messages call them.
+struct Codings {
+    decoding: String,
+    encoding: String,
+    element: &'static str,
+    unknown_decoding: &'static str,
+    unknown_encoding: &'static str,
+}
+
+/// Why a file or a path is not included.
+enum NotIncluded {
+    AboveRoot,
+    /// The status of the look-up.
+    Setup(u16),
+    NotText,
+    /// The status of the response.
+    Subrequest(u16),
+}
+
+impl NotIncluded {
+    /// The message for the error log. `value`: the argument; `file`: the page with the element.
+    fn text(&self, value: &str, file: &str) -> String {
+        let what = format!("\"{value}\" in parsed file {file}");
+        match self {
+            NotIncluded::AboveRoot => format!("unable to include file {what}"),
+            NotIncluded::Setup(status) => format!("unable to include {what}, subrequest setup returned {status}"),
+            NotIncluded::NotText => format!("unable to include potential exec {what}, content type not text/*"),
+            NotIncluded::Subrequest(status) => format!("unable to include {what}, subrequest returned {status}"),
+        }
+    }
+}
+
 impl Page {
     /// Executes an element.
     pub(super) async fn element(&mut self, element: Element, out: &Writer) -> io::Result<()> {
         let Element { name, arguments } = element;
-        match name.as_str() {
-            "if" => return self.begin_if(arguments, out).await,
-            "elif" => return self.elif(arguments, out).await,
-            "else" => return self.otherwise(&arguments, out).await,
-            "endif" => return self.endif(&arguments, out).await,
-            "comment" => return Ok(()),
-            _ => {}
-        }
-        let executor = if name == "exec" { exec::executor(&self.own) } else { None };
-        let is_known =
-            matches!(name.as_str(), "set" | "echo" | "include" | "config" | "flastmod" | "fsize" | "printenv");
-        if !is_known && executor.is_none() {
+        let Some(kind) = Kind::named(&name, &self.own) else {
             self.log(Level::Error, &format!("AH01371: unknown directive \"{name}\" in parsed doc {}", self.file()));
             self.fail(out).await;
             return Ok(());
-        }
-        if let Some(missing) = self.wrong_number(&name, arguments.len(), executor) {
+        };
+        if let Some(wrong) = self.wrong_number(kind, &name, arguments.len()) {
             let level = if self.conditions.is_printing { Level::Error } else { Level::Warn };
-            self.own.log(executor.map_or("include", |by| by.module), level, missing);
+            self.own.log(kind.module(), level, wrong);
             self.fail(out).await;
             return Ok(());
         }
-        if !self.conditions.is_printing {
+        if !self.conditions.is_printing && !kind.is_conditional() {
             return Ok(());
         }
-        let done = match (name.as_str(), executor) {
-            ("set", _) => self.set(arguments).await,
-            ("echo", _) => self.echo(arguments, out).await,
-            ("config", _) => self.config(arguments).await,
-            ("include", _) => return self.include(arguments, out).await,
-            ("flastmod" | "fsize", _) => self.about_file(&name, arguments, out).await,
-            (_, Some(by)) => return self.exec(by, arguments, out).await,
-            _ => {
+        let done = match kind {
+            Kind::If => return self.begin_if(arguments, out).await,
+            Kind::Elif => return self.elif(arguments, out).await,
+            Kind::Else => return self.otherwise(&arguments, out).await,
+            Kind::Endif => return self.endif(&arguments, out).await,
+            Kind::Include => return self.include(arguments, out).await,
+            Kind::Exec(by) => return self.exec(by, arguments, out).await,
+            Kind::Comment => Ok(()),
+            Kind::Set => self.set(arguments).await,
+            Kind::Echo => self.echo(arguments, out).await,
+            Kind::Config => self.config(arguments).await,
+            Kind::FileFact(fact) => self.show_fact(fact, arguments, out).await,
+            Kind::Printenv => {
                 self.printenv(out).await;
                 Ok(())
             }
@@ -64,22 +158,29 @@ impl Page {
     }
 
     /// The message for an element with too few arguments, or too many.
-    fn wrong_number(&self, name: &str, count: usize, executor: Option<Executor>) -> Option<String> {
+    fn wrong_number(&self, kind: Kind, name: &str, count: usize) -> Option<String> {
         let file = self.file();
-        let (least, number) = match name {
-            "printenv" => {
+        let (least, number) = match kind {
+            // Conditional elements count their own arguments, and a comment may have any.
+            Kind::If | Kind::Elif | Kind::Else | Kind::Endif | Kind::Comment => return None,
+            Kind::Printenv => {
                 return (count > 0).then(|| format!("AH01367: printenv directive does not take tags in {file}"));
             }
-            "set" => (2, "AH01362"),
-            "echo" => (1, "AH01343"),
-            "config" => (1, "AH01347"),
-            "include" => (1, "AH01341"),
-            "flastmod" => (1, "AH01351"),
-            "fsize" => (1, "AH01350"),
-            _ if executor.is_some() => (1, "AH03195"),
-            _ => return None,
+            Kind::Set => (2, "AH01362"),
+            Kind::Echo => (1, "AH01343"),
+            Kind::Config => (1, "AH01347"),
+            Kind::Include => (1, "AH01341"),
+            Kind::FileFact(FileFact::Modified) => (1, "AH01351"),
+            Kind::FileFact(FileFact::Size) => (1, "AH01350"),
+            Kind::Exec(_) => (1, "AH03195"),
         };
         (count < least).then(|| format!("{number}: missing argument for {name} element in {file}"))
+    }
+
+    /// Logs an error that the page should show.
+    fn refuse<T>(&self, text: &str) -> Result<T, ()> {
+        self.log(Level::Error, text);
+        Err(())
     }
 
     /// A text with its variables. One without a value becomes nothing, or its name. `Err`: the text becomes too long, which
@@ -109,8 +210,7 @@ impl Page {
         if text.len() <= TEXT_MAX {
             return Ok(());
         }
-        self.log(Level::Error, &format!("a text with variables is longer than {TEXT_MAX} bytes in {}", self.file()));
-        Err(())
+        self.refuse(&format!("a text with variables is longer than {TEXT_MAX} bytes in {}", self.file()))
     }
 
     async fn variable(&self, name: &str) -> Option<String> {
@@ -135,30 +235,33 @@ impl Page {
 
     async fn set(&mut self, arguments: Vec<Argument>) -> Done {
         let mut name = None;
-        let (mut encoding, mut decoding) = (String::new(), String::new());
+        let mut codings = Codings {
+            decoding: String::new(),
+            encoding: String::new(),
+            element: "set",
+            unknown_decoding: "AH01364",
+            unknown_encoding: "AH01365",
+        };
         for (tag, value) in with_values(arguments) {
             match tag.as_str() {
                 "var" => name = Some(self.expand(&value, false).await?),
-                "encoding" => encoding = value,
-                "decoding" => decoding = value,
+                "encoding" => codings.encoding = value,
+                "decoding" => codings.decoding = value,
                 "value" => {
                     let Some(name) = &name else {
                         let text = format!("AH01363: variable must precede value in set directive in {}", self.file());
-                        self.log(Level::Error, &text);
-                        return Err(());
+                        return self.refuse(&text);
                     };
                     let value = self.expand(&value, false).await?;
-                    let value = self.coded(value, &decoding, &encoding, "set")?;
+                    let value = self.coded(value, &codings)?;
                     if !self.variables.set_by_page(name, value) {
                         let text =
                             format!("the variables of a page hold more than {VARIABLES_MAX} bytes in {}", self.file());
-                        self.log(Level::Error, &text);
-                        return Err(());
+                        return self.refuse(&text);
                     }
                 }
                 _ => {
-                    self.log(Level::Error, &format!("AH01366: Invalid tag for set directive in {}", self.file()));
-                    return Err(());
+                    return self.refuse(&format!("AH01366: Invalid tag for set directive in {}", self.file()));
                 }
             }
         }
@@ -166,11 +269,12 @@ impl Page {
     }
 
     /// A value, decoded and encoded again.
-    fn coded(&self, mut value: String, decoding: &str, encoding: &str, element: &str) -> Result<String, ()> {
-        let numbers = if element == "set" { ["AH01364", "AH01365"] } else { ["AH01344", "AH01345"] };
+    fn coded(&self, mut value: String, codings: &Codings) -> Result<String, ()> {
         type Code = fn(Coding, &str) -> String;
-        let steps: [(&str, &str, &str, Code); 2] =
-            [(decoding, "decoding", numbers[0], Coding::decode), (encoding, "encoding", numbers[1], Coding::encode)];
+        let steps: [(&str, &str, &str, Code); 2] = [
+            (&codings.decoding, "decoding", codings.unknown_decoding, Coding::decode),
+            (&codings.encoding, "encoding", codings.unknown_encoding, Coding::encode),
+        ];
         for (list, parameter, number, code) in steps {
             for coding in Coding::list(list) {
                 match coding {
@@ -180,11 +284,11 @@ impl Page {
                     }
                     Err(unknown) => {
                         let text = format!(
-                            "{number}: unknown value \"{unknown}\" to parameter \"{parameter}\" of tag {element} in {}",
+                            "{number}: unknown value \"{unknown}\" to parameter \"{parameter}\" of tag {} in {}",
+                            codings.element,
                             self.file()
                         );
-                        self.log(Level::Error, &text);
-                        return Err(());
+                        return self.refuse(&text);
                     }
                 }
             }
@@ -193,23 +297,28 @@ impl Page {
     }
 
     async fn echo(&mut self, arguments: Vec<Argument>, out: &Writer) -> Done {
-        let (mut encoding, mut decoding) = ("entity".to_string(), String::new());
+        let mut codings = Codings {
+            decoding: String::new(),
+            encoding: "entity".into(),
+            element: "echo",
+            unknown_decoding: "AH01344",
+            unknown_encoding: "AH01345",
+        };
         for (tag, value) in decoded(arguments) {
             match tag.as_str() {
                 "var" => {
                     let name = self.expand(&value, false).await?;
                     let text = match self.variable(&name).await {
-                        Some(value) => self.coded(value, &decoding, &encoding, "echo")?,
+                        Some(value) => self.coded(value, &codings)?,
                         None => self.undefined.clone(),
                     };
                     out.write(&http::text::to_bytes(&text)).await;
                 }
-                "encoding" => encoding = value,
-                "decoding" => decoding = value,
+                "encoding" => codings.encoding = value,
+                "decoding" => codings.decoding = value,
                 _ => {
                     let text = format!("AH01346: unknown parameter \"{tag}\" in tag echo of {}", self.file());
-                    self.log(Level::Error, &text);
-                    return Err(());
+                    return self.refuse(&text);
                 }
             }
         }
@@ -233,14 +342,12 @@ impl Page {
                             "AH01348: unknown value \"{unknown}\" to parameter \"sizefmt\" of tag config in {}",
                             self.file()
                         );
-                        self.log(Level::Error, &text);
-                        return Err(());
+                        return self.refuse(&text);
                     }
                 },
                 _ => {
                     let text = format!("AH01349: unknown parameter \"{tag}\" to tag config in {}", self.file());
-                    self.log(Level::Error, &text);
-                    return Err(());
+                    return self.refuse(&text);
                 }
             }
         }
@@ -268,13 +375,12 @@ impl Page {
                 break;
             };
             match self.include_one(&target, is_file, out).await? {
-                None => has_failed = false,
-                Some(why) => {
-                    let text = format!("unable to include {why}");
-                    let text = text.replacen("{}", &format!("\"{value}\" in parsed file {}", self.file()), 1);
-                    match is_file && below(&target).is_none() {
-                        true => self.own.log_os("include", Level::Error, &above_root(), text),
-                        false => self.log(Level::Error, &text),
+                Ok(()) => has_failed = false,
+                Err(why) => {
+                    let text = why.text(&value, self.file());
+                    match why {
+                        NotIncluded::AboveRoot => self.own.log_os("include", Level::Error, &above_root(), text),
+                        _ => self.log(Level::Error, &text),
                     }
                     if std::mem::replace(&mut has_failed, true) {
                         break;
@@ -288,8 +394,8 @@ impl Page {
         Ok(())
     }
 
-    /// Includes a file or a path. `Some`: it is not available, and why.
-    async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Option<String>> {
+    /// Includes a file or a path.
+    async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Result<(), NotIncluded>> {
         self.renew_environment();
         let mut found = match (is_file, below(target)) {
             // What gets the body gets its method, too.
@@ -298,40 +404,39 @@ impl Page {
             }
             (false, _) => self.own.lookup_link(target).await,
             (true, Some(name)) => self.own.lookup_file(&name).await,
-            (true, None) => return Ok(Some("file {}".into())),
+            (true, None) => return Ok(Err(NotIncluded::AboveRoot)),
         };
         let status = found.response.status();
         if status != 200 {
-            return Ok(Some(format!("{{}}, subrequest setup returned {status}")));
+            return Ok(Err(NotIncluded::Setup(status)));
         }
         if self.no_exec && found.response.content_type().is_some_and(|text| !text.starts_with("text/")) {
-            let text = "potential exec {}, content type not text/*";
-            return Ok(Some(text.into()));
+            return Ok(Err(NotIncluded::NotText));
         }
         found.page = Some(self.variables.clone());
         found.response.no_local_copy = true;
         match found.run_subrequest().await {
-            Ok(body) => self.insert(body, out).await.map(|()| None),
-            Err(status) => Ok(Some(format!("{{}}, subrequest returned {status}"))),
+            Ok(body) => self.insert(body, out).await.map(Ok),
+            Err(status) => Ok(Err(NotIncluded::Subrequest(status))),
         }
     }
 
     /// `flastmod` and `fsize`.
-    async fn about_file(&mut self, element: &str, arguments: Vec<Argument>, out: &Writer) -> Done {
+    async fn show_fact(&mut self, fact: FileFact, arguments: Vec<Argument>, out: &Writer) -> Done {
         for (tag, value) in decoded(arguments) {
             let target = self.expand(&value, false).await?;
-            let meta = self.find(element, &tag, &target).await?;
-            let text = match element {
-                "flastmod" => written(meta.mtime.div_euclid(1_000_000_000) as i64, &self.time_format, false),
-                _ if self.size_in_bytes => grouped(meta.size),
-                _ => abbreviated_size(Some(meta.size)),
+            let meta = self.find(fact, &tag, &target).await?;
+            let text = match fact {
+                FileFact::Modified => written(meta.mtime.div_euclid(1_000_000_000) as i64, &self.time_format, false),
+                FileFact::Size if self.size_in_bytes => grouped(meta.size),
+                FileFact::Size => abbreviated_size(Some(meta.size)),
             };
             out.write(&http::text::to_bytes(&text)).await;
         }
         Ok(())
     }
 
-    async fn find(&mut self, element: &str, tag: &str, target: &str) -> Result<sys::file::Meta, ()> {
+    async fn find(&mut self, fact: FileFact, tag: &str, target: &str) -> Result<sys::file::Meta, ()> {
         let wrong = match tag {
             "file" => match below(target) {
                 None => {
@@ -353,10 +458,9 @@ impl Page {
                     format!("AH01339: unable to get information about \"{target}\" in parsed file {}", self.file())
                 }
             },
-            _ => format!("AH01340: unknown parameter \"{tag}\" to tag {element} in {}", self.file()),
+            _ => format!("AH01340: unknown parameter \"{tag}\" to tag {} in {}", fact.element(), self.file()),
         };
-        self.log(Level::Error, &wrong);
-        Err(())
+        self.refuse(&wrong)
     }
 
     async fn printenv(&mut self, out: &Writer) {
