@@ -48,7 +48,7 @@ pub use crate::request::Client;
 pub use crate::request::StreamId;
 pub use crate::request::bounds::TEXT_MAX;
 pub use crate::request::dns;
-pub use crate::request::{Previous, Request, RequestKind};
+pub use crate::request::{NOCANON, Previous, Request, RequestKind, TO_BACKEND};
 pub use crate::settings::draft::{Draft, DraftHost};
 pub use crate::settings::http2::Http2;
 pub use crate::settings::merge::{Layer, Slots};

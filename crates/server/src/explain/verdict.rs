@@ -3,7 +3,7 @@
 
 use conf::Level;
 
-use crate::request::Request;
+use crate::request::{Request, TO_BACKEND};
 use crate::trace::{ERROR_DOCUMENT, HANDLER, Note, Reason, Step};
 
 /// What the client gets, and why.
@@ -128,8 +128,8 @@ fn handler<'a>(steps: &[&'a Step]) -> &'a str {
 
 /// The URL of another server that makes the response.
 fn backend(request: &Request) -> Option<&str> {
-    let handler = request.mapped.handler.as_deref().unwrap_or_default();
-    [&*request.mapped.filename, handler].into_iter().find_map(|name| name.strip_prefix("proxy:"))
+    let mapped = &request.mapped;
+    mapped.backend_url().or_else(|| mapped.handler.as_deref()?.strip_prefix(TO_BACKEND))
 }
 
 /// What a response is made of that nobody refused, and by whom.

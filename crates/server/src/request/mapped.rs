@@ -8,6 +8,12 @@ use sys::file::Meta;
 use crate::site::file_cache::CachedFile;
 use crate::site::links::Links;
 
+/// The beginning of a file name, or of a handler's name, that stands for the URL of a backend, as in Apache.
+pub const TO_BACKEND: &str = "proxy:";
+
+/// The note of a request whose path goes to the backend as it stands, without being escaped again.
+pub const NOCANON: &str = "proxy-nocanon";
+
 /// The mapping of a request's path.
 #[derive(Default)]
 pub struct Mapped {
@@ -37,6 +43,11 @@ pub struct Mapped {
 }
 
 impl Mapped {
+    /// The URL of the backend that the file name stands for.
+    pub fn backend_url(&self) -> Option<&str> {
+        self.filename.strip_prefix(TO_BACKEND)
+    }
+
     /// Forgets everything, before another path is examined.
     pub(super) fn clear(&mut self) {
         self.filename.clear();

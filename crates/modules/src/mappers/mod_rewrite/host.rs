@@ -5,10 +5,10 @@ use std::ffi::CString;
 use conf::Level;
 use runtime::{Load, offload};
 use server::paths::c_path;
-use server::{Flow, Request};
+use server::{Flow, NOCANON, Request};
 
 use super::flags::Flags;
-use super::names::{NOCANON, PASS_THROUGH, PROXY, has_ended};
+use super::names::has_ended;
 use super::pass::{Outcome, Pass};
 use super::rules::Choices;
 use super::settings::{RewriteDir, RewriteServer};
@@ -72,21 +72,20 @@ fn set_script_url(request: &mut Request) {
 impl Pass<'_> {
     /// Finishes the request. `args`: its query before the rules.
     async fn finish(&mut self, outcome: Outcome, args: Option<&str>) -> Flow {
-        let absolute = scheme(&self.request.mapped.filename);
+        let absolute = scheme(&self.request.mapped.filename).filter(|_| outcome != Outcome::PassThrough);
         let escape = outcome.escapes();
         if let Some(flow) = self.end_early(outcome, absolute.is_some(), "AH10410") {
             return flow;
         }
-        if self.request.mapped.filename.starts_with(PROXY) {
+        if outcome == Outcome::PassThrough {
+            self.request.data.uri = std::mem::take(&mut self.request.mapped.filename);
+            return Flow::Declined;
+        }
+        if self.request.mapped.backend_url().is_some() {
             return self.go_to_backend(escape);
         }
         if let Some((length, _)) = absolute {
             return self.redirect_client(length, escape, args);
-        }
-        if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
-            self.request.data.uri = path.to_string();
-            self.request.mapped.filename.clear();
-            return Flow::Declined;
         }
         self.go_to_file().await
     }

@@ -5,20 +5,16 @@ use server::Request;
 /// The handler for a path changed by a section's rules: it starts again with the new one.
 pub(crate) const REDIRECT_HANDLER: &str = "redirect-handler";
 
-/// The prefixes of file names that are not files: one to start again with, one for other modules, one of a backend.
+/// The prefix of a file name that is the path to start again with.
 pub(super) const REDIRECT: &str = "redirect:";
-pub(super) const PASS_THROUGH: &str = "passthrough:";
-pub(super) const PROXY: &str = "proxy:";
 
-/// Notes: the type and the handler that a rule sets, that no rule should process the request again, and that the path
-/// goes to a backend unchanged.
+/// Notes: the type and the handler that a rule sets, and that no rule should process the request again.
 pub(super) const FORCED_TYPE: &str = "rewrite-forced-mimetype";
 pub(super) const FORCED_HANDLER: &str = "rewrite-forced-handler";
 pub(super) const END: &str = "rewrite_really_last";
 /// The note of a subrequest that no rule should process again. A request that continues as the subrequest's result
 /// (`DirectoryIndex`) may still be rewritten.
 pub(super) const END_OF_LOOK_UP: &str = "rewrite_really_last_of_look_up";
-pub(super) const NOCANON: &str = "proxy-nocanon";
 
 /// Whether a rule with `END` has matched, for this path or for an earlier one.
 pub(super) fn has_ended(request: &Request) -> bool {

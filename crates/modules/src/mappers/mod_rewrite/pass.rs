@@ -6,12 +6,12 @@ use conf::pattern::{Candidates, Captures, PatternSet, TooLong};
 use conf::{Level, Origin};
 use server::core::CoreServer;
 use server::fields::add_vary;
-use server::{Flow, Request};
+use server::{Flow, Request, TO_BACKEND};
 use sys::file::Meta;
 
 use super::cookie;
 use super::flags::Flags;
-use super::names::{END, END_OF_LOOK_UP, FORCED_HANDLER, FORCED_TYPE, PASS_THROUGH, PROXY};
+use super::names::{END, END_OF_LOOK_UP, FORCED_HANDLER, FORCED_TYPE};
 use super::rule::Rule;
 use super::rules::{List, Rules};
 use super::template::Template;
@@ -28,6 +28,8 @@ pub(super) enum Outcome {
         /// Whether to escape it in a redirect.
         escape: bool,
     },
+    /// The path has changed, and other modules map it (`PT`).
+    PassThrough,
     /// The request ends with this status.
     Status(u16),
 }
@@ -44,6 +46,18 @@ enum Done {
     AsIs,
     Substituted,
     Status(u16),
+}
+
+/// What follows a rule that was executed.
+enum After {
+    /// The next rule, after skipping this many (`S`).
+    Skip(usize),
+    /// The first rule again (`N`).
+    Restart,
+    /// The pass ends.
+    Stop,
+    /// The pass ends, and other modules map the path (`PT`).
+    PassThrough,
 }
 
 /// A text, and the positions of a pattern's groups in it.
@@ -163,22 +177,14 @@ impl<'r> Pass<'r> {
             let done = if matched { self.follow(rule, origin, &captures).await? } else { None };
             let Some(done) = done else {
                 // Rules chained to one that does not hold are skipped with it.
-                let mut last = rule;
-                while let (true, Some((next, _))) = (last.given.flags.any(Flags::CHAIN), rules.get(at)) {
-                    last = next;
-                    at += 1;
-                }
+                at = rules.after_chain(rule, at);
                 continue;
             };
             if !rule.given.flags.any(Flags::AS_IS) {
                 self.trace(2, |_| format!("setting lastsub to rule with output {}", rule.output));
                 self.last = Some(rule.clone());
             }
-            let limit = 2 * self.request.host::<CoreServer>().limit_request_line();
-            if self.request.mapped.filename.len() > limit {
-                let (pattern, uri) = (&rule.pattern, &self.request.data.uri);
-                let text = format!("RewriteRule '{pattern}' and URI '{uri}' exceeded maximum length ({limit})");
-                self.request.log("rewrite", Level::Error, text);
+            if self.is_too_long(rule) {
                 return Ok(Outcome::Status(500));
             }
             for field in std::mem::take(&mut self.vary) {
@@ -192,41 +198,70 @@ impl<'r> Pass<'r> {
                 }
                 Done::AsIs => {}
             }
-            if rule.given.flags.any(Flags::PASS_THROUGH) {
-                self.trace(2, |pass| {
-                    let path = &pass.request.mapped.filename;
-                    format!("forcing '{path}' to get passed through to next API URI-to-filename handler")
-                });
-                self.request.mapped.filename.insert_str(0, PASS_THROUGH);
-                return Ok(Outcome::Changed { escape: true });
-            }
-            if rule.given.flags.any(Flags::END) {
-                self.trace(8, |_| "Rule has END flag, no further rewriting for this request".into());
-                let note = if self.request.is_subrequest() { END_OF_LOOK_UP } else { END };
-                self.request.notes.set(note, "");
-                break;
-            }
-            if rule.given.flags.any(Flags::PROXY.and(Flags::LAST)) {
-                break;
-            }
-            if rule.given.flags.any(Flags::NEXT) {
-                round += 1;
-                if round >= rule.given.rounds {
-                    let text = format!(
-                        "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
-                        rule.pattern, self.request.data.uri, rule.given.rounds
-                    );
-                    self.request.log("rewrite", Level::Error, text);
-                    return Ok(Outcome::Status(500));
+            match self.after(rule) {
+                After::Skip(count) => at += count,
+                After::Restart => {
+                    round += 1;
+                    if self.has_too_many_rounds(rule, round) {
+                        return Ok(Outcome::Status(500));
+                    }
+                    at = 0;
+                    // Rules that loop let others have their turn.
+                    runtime::executor::yield_now().await;
                 }
-                at = 0;
-                // Rules that loop let others have their turn.
-                runtime::executor::yield_now().await;
-                continue;
+                After::Stop => break,
+                After::PassThrough => return Ok(Outcome::PassThrough),
             }
-            at += rule.given.skip;
         }
         Ok(outcome)
+    }
+
+    /// Whether a rule has made the path longer than any request line may be; that is logged.
+    fn is_too_long(&self, rule: &Rule) -> bool {
+        let limit = 2 * self.request.host::<CoreServer>().limit_request_line();
+        let is_too_long = self.request.mapped.filename.len() > limit;
+        if is_too_long {
+            let (pattern, uri) = (&rule.pattern, &self.request.data.uri);
+            let text = format!("RewriteRule '{pattern}' and URI '{uri}' exceeded maximum length ({limit})");
+            self.request.log("rewrite", Level::Error, text);
+        }
+        is_too_long
+    }
+
+    /// Whether `N` has restarted the rules too often; that is logged.
+    fn has_too_many_rounds(&self, rule: &Rule, round: i32) -> bool {
+        let has_too_many = round >= rule.given.rounds;
+        if has_too_many {
+            let text = format!(
+                "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
+                rule.pattern, self.request.data.uri, rule.given.rounds
+            );
+            self.request.log("rewrite", Level::Error, text);
+        }
+        has_too_many
+    }
+
+    /// What the flags of an executed rule say about the rest of the pass.
+    fn after(&mut self, rule: &Rule) -> After {
+        let flags = rule.given.flags;
+        if flags.any(Flags::PASS_THROUGH) {
+            self.trace(2, |pass| {
+                let path = &pass.request.mapped.filename;
+                format!("forcing '{path}' to get passed through to next API URI-to-filename handler")
+            });
+            return After::PassThrough;
+        }
+        if flags.any(Flags::END) {
+            self.trace(8, |_| "Rule has END flag, no further rewriting for this request".into());
+            let note = if self.request.is_subrequest() { END_OF_LOOK_UP } else { END };
+            self.request.notes.set(note, "");
+            return After::Stop;
+        }
+        match () {
+            () if flags.any(Flags::PROXY.and(Flags::LAST)) => After::Stop,
+            () if flags.any(Flags::NEXT) => After::Restart,
+            () => After::Skip(rule.given.skip),
+        }
     }
 
     /// Determines the text that patterns are matched against: the current path, without its directory in a section; and
@@ -236,7 +271,7 @@ impl<'r> Pass<'r> {
         let mapped = &self.request.mapped;
         let whole = mapped.filename.len() + mapped.path_info.len();
         match self.directory.as_deref() {
-            Some(directory) if !mapped.filename.starts_with(PROXY) => {
+            Some(directory) if mapped.backend_url().is_none() => {
                 self.path.reserve(whole);
                 self.path.push_str(&mapped.filename);
                 self.path.push_str(&mapped.path_info);
@@ -260,7 +295,7 @@ impl<'r> Pass<'r> {
             if !info.is_empty() {
                 self.trace(3, |_| format!("add path info postfix: {file} -> {file}{info}"));
             }
-            if !file.starts_with(PROXY) && format!("{file}{info}").starts_with(&**directory) {
+            if mapped.backend_url().is_none() && format!("{file}{info}").starts_with(&**directory) {
                 self.trace(3, |pass| format!("strip per-dir prefix: {file}{info} -> {}", pass.path));
             }
         }
@@ -321,17 +356,7 @@ impl<'r> Pass<'r> {
             cookie::add(self, &text);
         }
         let Some(output) = output else {
-            if self.request.is_hypothetical() {
-                self.note(rule, origin, true, "matches, and stays as it is");
-            }
-            self.force(rule, origin).await?;
-            if rule.given.flags.any(Flags::STATUS) {
-                self.trace(2, |pass| {
-                    format!("forcing responsecode {} for {}", rule.given.status, pass.request.mapped.filename)
-                });
-                return Ok(Some(Done::Status(rule.given.status)));
-            }
-            return Ok(Some(Done::AsIs));
+            return self.keep_as_is(rule, origin).await.map(Some);
         };
         self.substitute(rule, output).map_err(|why| self.request.undecided("rewrite", &why, origin))?;
         if self.goes_elsewhere(rule) {
@@ -345,6 +370,20 @@ impl<'r> Pass<'r> {
         }
         self.force(rule, origin).await?;
         Ok(Some(Done::Substituted))
+    }
+
+    /// Finishes a rule without a substitution.
+    async fn keep_as_is(&mut self, rule: &Arc<Rule>, origin: &Origin) -> Result<Done, Flow> {
+        if self.request.is_hypothetical() {
+            self.note(rule, origin, true, "matches, and stays as it is");
+        }
+        self.force(rule, origin).await?;
+        if !rule.given.flags.any(Flags::STATUS) {
+            return Ok(Done::AsIs);
+        }
+        let status = rule.given.status;
+        self.trace(2, |pass| format!("forcing responsecode {status} for {}", pass.request.mapped.filename));
+        Ok(Done::Status(status))
     }
 
     /// A text that the request keeps.
@@ -367,7 +406,7 @@ impl<'r> Pass<'r> {
 
     /// The result of a substitution becomes the path, and its query the query. `Err`: the query is too long.
     fn substitute(&mut self, rule: &Rule, mut output: String) -> Result<(), TooLong> {
-        let is_proxied = self.directory.is_some() && self.request.mapped.filename.starts_with(PROXY);
+        let is_proxied = self.directory.is_some() && self.request.mapped.backend_url().is_some();
         if !is_proxied && !output.starts_with('/') && scheme(&output).is_none() {
             match self.directory.clone() {
                 Some(directory) => {
@@ -447,7 +486,7 @@ impl<'r> Pass<'r> {
             }
             let url = qualified(self.request, &self.request.mapped.filename);
             self.trace(2, |_| format!("forcing proxy-throughput with {url}"));
-            self.request.mapped.filename = format!("{PROXY}{url}");
+            self.request.mapped.filename = format!("{TO_BACKEND}{url}");
             return true;
         }
         if rule.given.flags.any(Flags::REDIRECT) {

@@ -100,6 +100,16 @@ impl List {
         let patterns = || self.rules.iter().map(|(rule, _)| (!asked(rule)).then_some(&rule.regex));
         self.many.get_or_init(|| PatternSet::new(patterns()).map(Arc::new)).as_deref()
     }
+
+    /// The index of the first rule from `at` on that is not chained to this one, the rule before `at`.
+    pub(super) fn after_chain(&self, rule: &Rule, mut at: usize) -> usize {
+        let mut last = rule;
+        while let (true, Some((next, _))) = (last.given.flags.any(Flags::CHAIN), self.rules.get(at)) {
+            last = next;
+            at += 1;
+        }
+        at
+    }
 }
 
 impl Deref for List {

@@ -4,7 +4,7 @@ use conf::Level;
 use server::core::options::{SYM_LINKS, SYM_OWNER};
 use server::{Flow, Request};
 
-use super::names::{PASS_THROUGH, PROXY, REDIRECT, REDIRECT_HANDLER, has_ended};
+use super::names::{REDIRECT, REDIRECT_HANDLER, has_ended};
 use super::pass::{Outcome, Pass};
 use super::rules::Choices;
 use super::settings::RewriteDir;
@@ -52,21 +52,19 @@ pub(super) async fn fixup(request: &mut Request) -> Flow {
 impl Pass<'_> {
     /// Finishes the request. `args`: its query before the rules.
     fn leave(&mut self, outcome: Outcome, args: Option<&str>, options: Choices) -> Flow {
-        let absolute = scheme(&self.request.mapped.filename);
+        // In a section, the only effect of the flag `PT` is that the result counts as a path even if it looks like a URL.
+        let is_path = outcome == Outcome::PassThrough;
+        let absolute = scheme(&self.request.mapped.filename).filter(|_| !is_path);
         let escape = outcome.escapes();
         if let Some(flow) = self.end_early(outcome, absolute.is_some(), "AH10411") {
             return flow;
         }
-        if self.request.mapped.filename.starts_with(PROXY) {
+        if !is_path && self.request.mapped.backend_url().is_some() {
             return self.leave_for_backend(escape);
         }
         if let Some((length, _)) = absolute {
             self.replace_directory(length);
             return self.redirect_client(length, escape, args);
-        }
-        if let Some(path) = self.request.mapped.filename.strip_prefix(PASS_THROUGH) {
-            // The flag only has a meaning outside sections.
-            self.request.mapped.filename = path.to_string();
         }
         if !self.request.mapped.filename.starts_with('/') {
             return Flow::Status(400);
@@ -86,7 +84,7 @@ impl Pass<'_> {
         }
         // Other protocols separate the query from the path.
         const WITHOUT_QUERY: [&str; 3] = ["fcgi://", "scgi://", "uwsgi://"];
-        let url = &self.request.mapped.filename[PROXY.len()..];
+        let url = self.request.mapped.backend_url().unwrap_or_default();
         let behind_socket = url.strip_prefix("unix:").and_then(|rest| Some(rest.split_once('|')?.1));
         let has_query = !WITHOUT_QUERY.iter().any(|scheme| behind_socket.unwrap_or(url).starts_with(scheme));
         if let Some(args) = self.request.data.args.clone().filter(|_| has_query && !escape) {

@@ -8,9 +8,8 @@ use conf::pattern::{Flags, Regex};
 use conf::values::{atoi, number};
 use conf::words::words;
 use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, SettingsMap};
-use server::Layer;
+use server::{Layer, TO_BACKEND};
 
-use super::map::PROXY;
 use super::schemes::SCHEMES;
 use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Url};
 use super::target::{InvalidTarget, Target};
@@ -37,7 +36,7 @@ fn target(text: &str) -> Result<Target, String> {
 
 /// `SetHandler "proxy:URL"`: the file's path is appended to the URL.
 pub(super) fn check_handler(name: &str) -> Result<(), String> {
-    match name.strip_prefix(PROXY) {
+    match name.strip_prefix(TO_BACKEND) {
         None => Ok(()),
         Some(url) => target(url).map(drop).map_err(|why| format!("SetHandler {name}: {why}")),
     }

@@ -4,7 +4,7 @@ use conf::fnmatch::{Flags, fnmatch};
 use conf::pattern::{Captures, TooLong, substitute};
 use conf::{Level, Origin};
 use http::text::to_bytes;
-use server::{Flow, Request};
+use server::{Flow, NOCANON, Request, TO_BACKEND};
 
 use super::scheme::Scheme;
 use super::schemes::scheme;
@@ -12,12 +12,8 @@ use super::settings::{Matcher, Pass, ProxyDir, ProxyServer, Url};
 use super::target::Target;
 use crate::mappers::mod_alias::matched;
 
-/// The prefix of a request's file name if it goes to a backend.
-pub(super) const PROXY: &str = "proxy:";
 /// The note with the path of the socket.
 pub(super) const SOCKET: &str = "uds_path";
-/// The note that the path is passed on as the client sent it.
-const NOCANON: &str = "proxy-nocanon";
 
 /// `ProxyPass`: first that of the section, then those of the server in order.
 pub(super) fn translate(request: &mut Request) -> Flow {
@@ -79,14 +75,14 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
         Some(sent) => (sent.as_str(), &raw),
         None => (request.data.uri.as_str(), &captures),
     };
-    let mut url = String::from(PROXY);
+    let mut url = String::from(TO_BACKEND);
     match length {
         Some(length) => url.extend([&template, &path[length..]]),
         None => {
             if let Err(why) = substitute(&mut url, &template, path, captures, server::TEXT_MAX) {
                 return Some(request.undecided("proxy", &why, origin));
             }
-            if url[PROXY.len()..] == template {
+            if url[TO_BACKEND.len()..] == template {
                 // The template contains no group: the whole path is appended.
                 url.push_str(path);
             }
@@ -100,8 +96,9 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     }
     request.mapped.filename = url;
     request.mapped.handler = Some("proxy-server".into());
-    request
-        .note_step("proxy", Some(origin), |request| format!("ProxyPass: {}", &request.mapped.filename[PROXY.len()..]));
+    request.note_step("proxy", Some(origin), |request| {
+        format!("ProxyPass: {}", request.mapped.backend_url().unwrap_or_default())
+    });
     Some(Flow::Ok)
 }
 
@@ -120,10 +117,7 @@ fn interpolated(request: &Request, text: &str) -> Result<String, TooLong> {
 
 /// For proxied requests, `<Proxy>` sections apply instead of those about files.
 pub(super) fn sections(request: &mut Request) -> Flow {
-    if !request.mapped.filename.starts_with(PROXY) {
-        return Flow::Declined;
-    }
-    let url = request.mapped.filename[PROXY.len()..].to_string();
+    let Some(url) = request.mapped.backend_url().map(str::to_string) else { return Flow::Declined };
     let vhost = request.vhost;
     for (section, origin) in vhost.settings.get::<ProxyServer>().sections.entries() {
         let is_met = match &section.matcher {
@@ -144,7 +138,7 @@ pub(super) fn sections(request: &mut Request) -> Flow {
 
 /// Escapes the path mapped by `ProxyPass`, and removes the socket from the URL.
 pub(super) fn canonical(request: &mut Request) -> Flow {
-    let Some(url) = request.mapped.filename.strip_prefix(PROXY) else { return Flow::Declined };
+    let Some(url) = request.mapped.backend_url() else { return Flow::Declined };
     let Ok(mut target) = Target::parse(url) else {
         request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
         return Flow::Status(400);
@@ -173,7 +167,7 @@ pub(super) fn canonical_port(target: &mut Target, scheme: &Scheme) {
 
 /// Puts a request's target into its file name and notes.
 pub(super) fn set(request: &mut Request, target: &Target) {
-    request.mapped.filename = format!("{PROXY}{}", target.url());
+    request.mapped.filename = format!("{TO_BACKEND}{}", target.url());
     if let Some(socket) = &target.socket {
         request.notes.set(SOCKET, socket.clone());
     }

@@ -3,9 +3,9 @@
 use conf::Level;
 use gateway::backend::remote::{Address, Keep, RemoteServer};
 use server::core::CoreServer;
-use server::{HandlerResult, Request, Waiting};
+use server::{HandlerResult, Request, TO_BACKEND, Waiting};
 
-use super::map::{PROXY, SOCKET, canonical_port, set};
+use super::map::{SOCKET, canonical_port, set};
 use super::scheme::Destination;
 use super::schemes::scheme;
 use super::settings::{ProxyDir, ProxyServer};
@@ -17,12 +17,12 @@ const MAX: usize = 64;
 
 /// Whether `ProxyPass` has mapped the request, or the handler is a URL.
 pub(super) fn claims(request: &Request) -> bool {
-    request.mapped.filename.starts_with(PROXY) || is_named(request)
+    request.mapped.backend_url().is_some() || named_url(request).is_some()
 }
 
-/// Whether the handler is a URL.
-fn is_named(request: &Request) -> bool {
-    request.mapped.handler.as_ref().is_some_and(|handler| handler.starts_with(PROXY))
+/// The URL in the handler's name.
+fn named_url(request: &Request) -> Option<&str> {
+    request.mapped.handler.as_deref()?.strip_prefix(TO_BACKEND)
 }
 
 /// The conditions for passing a request on. `None`: they are met.
@@ -30,11 +30,11 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if let Some(status) = no_forwards(request) {
         return Some(HandlerResult::Status(status));
     }
-    let named = !request.mapped.filename.starts_with(PROXY);
-    let handler = request.mapped.handler.clone().unwrap_or_default();
-    let url = match named {
-        true => format!("{}{}", &handler[PROXY.len()..], request.mapped.filename),
-        false => request.mapped.filename[PROXY.len()..].to_string(),
+    let mapped = request.mapped.backend_url();
+    let is_named = mapped.is_none();
+    let url = match mapped {
+        Some(url) => url.to_string(),
+        None => format!("{}{}", named_url(request).unwrap_or_default(), request.mapped.filename),
     };
     let Ok(mut target) = Target::parse(&url) else {
         request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
@@ -49,7 +49,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         request.log("proxy", Level::Error, text);
         return Some(HandlerResult::Status(500));
     };
-    if named {
+    if is_named {
         canonical_port(&mut target, scheme);
         set(request, &target);
         if parameters(request, &target).is_none() {
@@ -125,7 +125,7 @@ fn destination(request: &Request, mut target: Target) -> Destination {
 /// Makes the response.
 pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
-        let url = request.mapped.filename.strip_prefix(PROXY).unwrap_or_default();
+        let url = request.mapped.backend_url().unwrap_or_default();
         let Ok(target) = Target::parse(url) else { return HandlerResult::Status(500) };
         let Some(scheme) = scheme(request, &target.scheme) else { return HandlerResult::Status(500) };
         let destination = destination(request, target);
