@@ -5,6 +5,7 @@
 mod parse;
 mod value;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use conf::directive::Args::Raw;
@@ -42,7 +43,7 @@ settings! {
     pub struct HeadersServer { early: Listed<Arc<Line>> }
 }
 
-/// A line.
+/// A `Header` or `RequestHeader` line: what it does to which fields, and when.
 #[derive(Debug)]
 struct Line {
     table: Table,
@@ -149,9 +150,8 @@ fn echo(request: &mut Request, regex: &Regex, line: &Line) -> Result<(), Flow> {
     request.headers().into_iter().for_each(|(name, value)| asked.merge(name.into_owned(), &value));
     let mut echoed = Vec::new();
     for (name, value) in asked.iter() {
-        if regex.is_match(name).map_err(|why| request.undecided("headers", &why, &line.origin))? {
-            let value = request.bounded(value.to_string());
-            let value = value.map_err(|why| request.undecided("headers", &why, &line.origin))?;
+        if regex.is_match(name).map_err(undecided(request, line))? {
+            let value = request.bounded(value.to_string()).map_err(undecided(request, line))?;
             echoed.push((name.to_string(), value));
         }
     }
@@ -163,20 +163,11 @@ fn echo(request: &mut Request, regex: &Regex, line: &Line) -> Result<(), Flow> {
 
 /// Executes a line, if it applies. `Err`: that cannot be decided.
 fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
-    let applies = match &line.when {
-        When::Always => true,
-        When::Variable { name, there } => request.env.contains(name) == *there,
-        When::Holds(expr) => {
-            server::evaluate(request, expr).map_err(|why| request.undecided("headers", &why, &line.origin))?
-        }
-    };
-    if !applies {
+    if !applies(request, line)? {
         return Ok(());
     }
     let name = &line.name;
-    let of = |request: &Request, value: &Value| {
-        value.of(request).map_err(|why| request.undecided("headers", &why, &line.origin))
-    };
+    let of = |request: &Request, value: &Value| value.of(request).map_err(undecided(request, line));
     // The media type is stored separately, which takes precedence; as in Apache, only replacements of a value reach it.
     let is_type = line.table != Table::Request && name.eq_ignore_ascii_case("Content-Type");
     match &line.action {
@@ -220,26 +211,53 @@ fn act(request: &mut Request, line: &Line) -> Result<(), Flow> {
             }
         }
         Action::Edit { regex, replacement, all } => {
-            let undecided = |request: &Request, why: String| request.undecided("headers", &why, &line.origin);
-            if is_type && let Some(now) = request.response.content_type().map(str::to_string) {
-                let value = edited(request, regex, replacement, *all, &now).map_err(|why| undecided(request, why))?;
-                request.response.set_content_type(value);
-            }
-            let before = fields(request, line.table).clone();
-            if !before.contains(name) {
-                return Ok(());
-            }
-            let mut after = Fields::default();
-            for (field, value) in before.iter() {
-                let value = match field.eq_ignore_ascii_case(name) {
-                    true => edited(request, regex, replacement, *all, value).map_err(|why| undecided(request, why))?,
-                    false => value.to_string(),
-                };
-                after.add(field.to_string(), value);
-            }
-            *fields(request, line.table) = after;
+            let replace = |request: &Request, value: &str| {
+                edited(request, regex, replacement, *all, value).map_err(undecided(request, line))
+            };
+            edit(request, line, is_type, replace)?;
         }
     }
+    Ok(())
+}
+
+/// Whether a line applies to the request.
+fn applies(request: &mut Request, line: &Line) -> Result<bool, Flow> {
+    match &line.when {
+        When::Always => Ok(true),
+        When::Variable { name, there } => Ok(request.env.contains(name) == *there),
+        When::Holds(expr) => server::evaluate(request, expr).map_err(undecided(request, line)),
+    }
+}
+
+/// Refuses a request because a line cannot be decided.
+fn undecided<E: Display>(request: &Request, line: &Line) -> impl Fn(E) -> Flow {
+    move |why| request.undecided("headers", &why, &line.origin)
+}
+
+/// Replaces the values of the fields that a line names. `is_type`: the media type, too.
+fn edit(
+    request: &mut Request,
+    line: &Line,
+    is_type: bool,
+    replace: impl Fn(&Request, &str) -> Result<String, Flow>,
+) -> Result<(), Flow> {
+    if is_type && let Some(now) = request.response.content_type().map(str::to_string) {
+        let value = replace(request, &now)?;
+        request.response.set_content_type(value);
+    }
+    let before = fields(request, line.table).clone();
+    if !before.contains(&line.name) {
+        return Ok(());
+    }
+    let mut after = Fields::default();
+    for (field, value) in before.iter() {
+        let value = match field.eq_ignore_ascii_case(&line.name) {
+            true => replace(request, value)?,
+            false => value.to_string(),
+        };
+        after.add(field.to_string(), value);
+    }
+    *fields(request, line.table) = after;
     Ok(())
 }
 

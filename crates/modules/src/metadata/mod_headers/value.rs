@@ -1,5 +1,7 @@
 //! Values with items that depend on the request.
 
+use std::str::Chars;
+
 use conf::expr::{Options, StringExpr};
 use http::text::{from_bytes, to_bytes};
 use server::Request;
@@ -7,7 +9,7 @@ use server::Request;
 /// Stands for a missing variable.
 const NOTHING: &str = "(null)";
 
-/// A value.
+/// The value of a `Header` line, as a format or as an expression.
 #[derive(Debug)]
 pub(super) enum Value {
     /// Texts and items, one after the other.
@@ -16,7 +18,7 @@ pub(super) enum Value {
     Expression(Box<StringExpr>),
 }
 
-/// A part of a value.
+/// A text in a format, or an item with its `%`.
 #[derive(Debug)]
 pub(super) enum Part {
     Text(String),
@@ -39,7 +41,7 @@ impl Value {
     pub(super) fn parse(text: &str, options: Options) -> Result<Value, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
-        let mut chars = text.chars().peekable();
+        let mut chars = text.chars();
         while let Some(char) = chars.next() {
             match char {
                 '\\' => match chars.next() {
@@ -53,36 +55,15 @@ impl Value {
                     }
                     None => literal.push('\\'),
                 },
-                '%' => {
-                    let item = match chars.next() {
-                        None | Some('%') => {
-                            literal.push('%');
-                            continue;
+                '%' => match item(&mut chars, options)? {
+                    None => literal.push('%'),
+                    Some(item) => {
+                        if !literal.is_empty() {
+                            parts.push(Part::Text(std::mem::take(&mut literal)));
                         }
-                        Some(first) => {
-                            let mut kind = Some(first);
-                            let mut name = String::new();
-                            if first == '{' {
-                                name = chars.by_ref().take_while(|char| *char != '}').collect();
-                                kind = chars.next();
-                            }
-                            match kind {
-                                Some('t') => Part::Time,
-                                Some('D') => Part::Duration,
-                                Some('l') => Part::Load,
-                                Some('i') => Part::Idle,
-                                Some('b') => Part::Busy,
-                                Some('e') => Part::Variable(name),
-                                Some('s') => Part::OfTls(of_tls(&name, options)),
-                                other => return Err(format!("Unrecognized header format %{}", first_byte(other))),
-                            }
-                        }
-                    };
-                    if !literal.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut literal)));
+                        parts.push(item);
                     }
-                    parts.push(item);
-                }
+                },
                 other => literal.push(other),
             }
         }
@@ -129,6 +110,25 @@ impl Value {
         }
         request.bounded(out).map_err(|why| why.to_string())
     }
+}
+
+/// The item after a `%`. `None`: the `%` stands for itself.
+fn item(chars: &mut Chars<'_>, options: Options) -> Result<Option<Part>, String> {
+    let (name, kind) = match chars.next() {
+        None | Some('%') => return Ok(None),
+        Some('{') => (chars.by_ref().take_while(|char| *char != '}').collect(), chars.next()),
+        kind => (String::new(), kind),
+    };
+    Ok(Some(match kind {
+        Some('t') => Part::Time,
+        Some('D') => Part::Duration,
+        Some('l') => Part::Load,
+        Some('i') => Part::Idle,
+        Some('b') => Part::Busy,
+        Some('e') => Part::Variable(name),
+        Some('s') => Part::OfTls(of_tls(&name, options)),
+        other => return Err(format!("Unrecognized header format %{}", first_byte(other))),
+    }))
 }
 
 /// A variable of mod_ssl, if that is loaded.
