@@ -6,21 +6,22 @@
 mod extensions;
 mod types;
 
-use server::module::finding::{Finding, Topic, Weight};
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Take1};
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Gathered, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
-    on_or_off, row, settings,
+    Allowed, Cmd, Context, Directive, Error, Gathered, ModuleInfo, Origin, Outcome, Setting, SettingsMap, on_or_off,
+    row, settings,
 };
 use server::PhaseHook::Now;
+use server::module::finding::{Finding, Topic, Weight};
 use server::{Draft, Flow, Hook, Module, Order, Phase, Request, Server};
 
 use self::extensions::{Extensions, Trait};
 use self::types::{Types, with_charset};
+use crate::derived::Derived;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
@@ -72,7 +73,8 @@ settings! {
     /// The module's settings of the server. Those of the main server count.
     pub struct MimeServer {
         types_config: Setting<String>,
-        types: ParsedTypes,
+        /// The parsed types file; `Err` says why the server cannot start.
+        types: Derived<Option<Result<Arc<Types>, String>>>,
     }
 }
 
@@ -84,26 +86,6 @@ settings! {
         multiviews: Gathered<Multiviews>,
         use_path_info: Setting<bool> = USE_PATH_INFO,
     }
-}
-
-/// The parsed `mime.types`; `Err` says why the server cannot start.
-#[derive(Clone, Debug)]
-struct ParsedTypes(Result<Arc<Types>, String>);
-
-impl Default for ParsedTypes {
-    fn default() -> Self {
-        ParsedTypes(Ok(Arc::default()))
-    }
-}
-
-impl Merge for ParsedTypes {
-    /// Servers are merged before anything is read.
-    fn merge(base: &Self, _: &Self) -> Self {
-        base.clone()
-    }
-
-    /// No line is stored here.
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// Which further extensions a file may have, to be one of the variants of MultiViews.
@@ -181,12 +163,20 @@ fn read_types(draft: &mut Draft, context: &Context) {
     let types = context.system.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
         format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
     });
-    draft.main.edit::<MimeServer>().types = ParsedTypes(types);
+    draft.main.edit::<MimeServer>().types = Derived(Some(types));
 }
 
 /// Whether the media types could be read. `Err`: why not, which prevents the start.
 fn types_are_there(server: &Server) -> Result<(), String> {
-    server.main().settings.get::<MimeServer>().types.0.as_ref().map(|_| ()).map_err(String::clone)
+    match &server.main().settings.get::<MimeServer>().types.0 {
+        Some(Err(why)) => Err(why.clone()),
+        _ => Ok(()),
+    }
+}
+
+/// The types of the types file.
+fn types(server: &Server) -> Option<&Types> {
+    server.main().settings.get::<MimeServer>().types.0.as_ref()?.as_deref().ok()
 }
 
 /// Reports what [`types_are_there`] would end a start with.
@@ -247,8 +237,7 @@ fn find_type(request: &mut Request) -> Flow {
     }
     let (dir, server) = (request.dir.slots.clone(), request.server);
     let conf = dir.get::<MimeDir>();
-    let types = server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
-    let found = Findings::of(&examined(request, conf), conf, types);
+    let found = Findings::of(&examined(request, conf), conf, types(server));
     if let Some(name) = found.name {
         let file = || server.main().settings.get::<MimeServer>().types_config.origin();
         let directive = if found.name_origin.is_some() { "AddType" } else { "TypesConfig" };
@@ -287,8 +276,7 @@ fn handler_of<'a>(settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
 /// requested with these. `None`: no part has a meaning. For mod_negotiation.
 pub fn unclaimed(request: &Request) -> Option<Vec<String>> {
     let conf = request.dir::<MimeDir>();
-    let types = request.server.main().settings.get::<MimeServer>().types.0.as_deref().ok();
-    unclaimed_parts(conf, types, &examined(request, conf))
+    unclaimed_parts(conf, types(request.server), &examined(request, conf))
 }
 
 fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<Vec<String>> {
