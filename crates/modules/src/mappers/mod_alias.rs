@@ -2,8 +2,8 @@
 //!
 //! Apache manual: mod_alias.
 
-mod lines;
 mod list;
+mod set;
 mod text;
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use server::PhaseHook::Now;
 use server::core_module::is_url;
 use server::{Flow, Hook, Module, Order, Phase, Request};
 
-use self::lines::{add_alias, add_alias_match, add_redirect, is_redirect};
 use self::list::{Found, List, Matcher};
+use self::set::{add_alias, add_alias_match, add_redirect, is_redirect};
 use self::text::escape_target;
 pub(crate) use self::text::{file_path, matched};
 
@@ -136,7 +136,7 @@ fn fixup(request: &mut Request) -> Flow {
 struct Hit {
     status: u16,
     target: String,
-    /// Its line.
+    /// The line that redirects.
     origin: Option<Origin>,
 }
 

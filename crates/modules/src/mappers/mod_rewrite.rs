@@ -11,20 +11,20 @@ mod expand;
 mod finish;
 mod flags;
 mod host;
-mod lines;
 mod maps;
 mod names;
 mod pass;
 mod rule;
 mod rules;
 mod section;
+mod set;
 mod settings;
 mod template;
 mod trace;
 mod url;
 mod variables;
 
-use conf::directive::Args::{Flag, Raw, Take1, Take23};
+use conf::directive::Args::{Flag, Iterate, Raw, Take1, Take23};
 use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::{Later, Now};
 use server::{Flow, Handler, HandlerResult, Hook, Keep, Module, Order, Phase, Request, Server};
@@ -58,12 +58,12 @@ pub static MODULE: Module = Module {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("RewriteEngine", Allowed::FILEINFO, Flag(lines::engine), on_or_off(ENGINE), "On or Off to enable or disable (default) the whole rewriting engine"),
-    row("RewriteOptions", Allowed::FILEINFO, conf::directive::Args::Iterate(lines::options), "", "List of option strings to set"),
-    row("RewriteBase", Allowed::FILEINFO, Take1(lines::base), "", "the base URL of the per-directory context"),
-    row("RewriteCond", Allowed::FILEINFO, Raw(lines::condition), "", "an input string and a to be applied regexp-pattern"),
-    row("RewriteRule", Allowed::FILEINFO, Raw(lines::rule), "", "an URL-applied regexp-pattern and a substitution URL"),
-    row("RewriteMap", Allowed::SERVER, Take23(lines::add_map), "", "a mapname and a filename and options").differs("If a map does not answer, the request is refused. `fastdbd` empties its cache when it holds 4 MB."),
+    row("RewriteEngine", Allowed::FILEINFO, Flag(set::engine), on_or_off(ENGINE), "On or Off to enable or disable (default) the whole rewriting engine"),
+    row("RewriteOptions", Allowed::FILEINFO, Iterate(set::options), "", "List of option strings to set"),
+    row("RewriteBase", Allowed::FILEINFO, Take1(set::base), "", "the base URL of the per-directory context"),
+    row("RewriteCond", Allowed::FILEINFO, Raw(set::condition), "", "an input string and a to be applied regexp-pattern"),
+    row("RewriteRule", Allowed::FILEINFO, Raw(set::rule), "", "an URL-applied regexp-pattern and a substitution URL"),
+    row("RewriteMap", Allowed::SERVER, Take23(set::add_map), "", "a mapname and a filename and options").differs("If a map does not answer, the request is refused. `fastdbd` empties its cache when it holds 4 MB."),
 ];
 
 /// Makes the combined matchers before the fork, so that all children share them.

@@ -3,11 +3,11 @@
 //! Apache manual: mod_proxy. The differences are in `docs/differences.md`; doubtful cases were measured on 2.4.71. As
 //! in Apache, the file name of a request contains its target: `proxy:fcgi://host/path`.
 
-mod lines;
 mod map;
 mod scheme;
 mod schemes;
 mod serve;
+mod set;
 mod settings;
 mod target;
 mod worker;
@@ -24,7 +24,7 @@ pub(crate) use self::target::Target;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
     hooks: &[
-        Hook::HandlerName(lines::check_handler),
+        Hook::HandlerName(set::check_handler),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.
@@ -58,40 +58,40 @@ const fn nothing(
 
 /// A row of a directive for something that Tsubame cannot do.
 const fn refused(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
-    row(name, allowed, Words(lines::refuse), "", help).differs("It is refused: Tsubame cannot do this yet.")
+    row(name, allowed, Words(set::refuse), "", help).differs("It is refused: Tsubame cannot do this yet.")
 }
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("<Proxy", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location"),
-    row("<ProxyMatch", SERVER, Section(lines::section), "", "Container for directives affecting resources located in the proxied location, in regular expression syntax"),
-    row("ProxyRequests", SERVER, Flag(lines::set_requests), "Off", "on if the true proxy requests should be accepted").differs("On is refused: Tsubame is not a forward proxy."),
+    row("<Proxy", SERVER, Section(set::section), "", "Container for directives affecting resources located in the proxied location"),
+    row("<ProxyMatch", SERVER, Section(set::section), "", "Container for directives affecting resources located in the proxied location, in regular expression syntax"),
+    row("ProxyRequests", SERVER, Flag(set::requests), "Off", "on if the true proxy requests should be accepted").differs("On is refused: Tsubame is not a forward proxy."),
     refused("ProxyRemote", SERVER, "a scheme, partial URL or '*' and a proxy server"),
     refused("ProxyRemoteMatch", SERVER, "a regex pattern and a proxy server"),
     row("ProxyPassInterpolateEnv", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.interpolate, on)), on_or_off(INTERPOLATE), "Interpolate Env Vars in reverse Proxy"),
-    row("ProxyPass", CONF, Words(|c, words| lines::add_pass(c, words, false)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
-    row("ProxyPassMatch", CONF, Words(|c, words| lines::add_pass(c, words, true)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
+    row("ProxyPass", CONF, Words(|c, words| set::add_pass(c, words, false)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
+    row("ProxyPassMatch", CONF, Words(|c, words| set::add_pass(c, words, true)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
     row("ProxyPassReverse", CONF, Words(|_, _| Ok(())), "", "a virtual path and a URL for reverse proxy behaviour").without_effect(OF_HTTP),
     row("ProxyPassReverseCookiePath", CONF, Take2(|_, _, _| Ok(())), "", "Path rewrite rule for proxying cookies").without_effect(OF_HTTP),
     row("ProxyPassReverseCookieDomain", CONF, Take2(|_, _, _| Ok(())), "", "Domain rewrite rule for proxying cookies").without_effect(OF_HTTP),
     refused("ProxyBlock", SERVER, "A list of names, hosts or domains to which the proxy will not connect"),
     nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", OF_HTTP),
-    row("ProxyIOBufferSize", SERVER, Take1(lines::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("Data is passed on as it arrives."),
+    row("ProxyIOBufferSize", SERVER, Take1(set::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("Data is passed on as it arrives."),
     nothing("ProxyMaxForwards", SERVER, "-1", "The maximum number of proxies a request may be forwarded through.", OF_HTTP),
     row("NoProxy", SERVER, Iterate(|_, _| Ok(())), "", "A list of domains, hosts, or subnets to which the proxy will connect directly").without_effect(NO_FORWARD),
     nothing("ProxyDomain", SERVER, "", "The default intranet domain name (in absence of a domain in the URL)", NO_FORWARD),
-    row("ProxyVia", SERVER, Take1(|c, v| lines::check_word(c, v, &["off", "on", "full", "block"])), "Off", "Configure Via: proxy header header to one of: on | off | block | full").without_effect(OF_HTTP),
-    row("ProxyErrorOverride", CONF, Words(lines::set_error_override), "Off", "use our error handling pages instead of the servers' we are proxying"),
+    row("ProxyVia", SERVER, Take1(|c, v| set::check_word(c, v, &["off", "on", "full", "block"])), "Off", "Configure Via: proxy header header to one of: on | off | block | full").without_effect(OF_HTTP),
+    row("ProxyErrorOverride", CONF, Words(set::error_override), "Off", "use our error handling pages instead of the servers' we are proxying"),
     row("ProxyPreserveHost", CONF, Flag(|_, _| Ok(())), "Off", "on if we should preserve host header while proxying").without_effect(OF_HTTP),
-    row("ProxyTimeout", SERVER, Take1(lines::set_timeout), "Timeout", "Set the timeout (in seconds) for a proxied connection. This overrides the server timeout"),
-    row("ProxyBadHeader", SERVER, Take1(|c, v| lines::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").without_effect(OF_HTTP),
+    row("ProxyTimeout", SERVER, Take1(set::timeout), "Timeout", "Set the timeout (in seconds) for a proxied connection. This overrides the server timeout"),
+    row("ProxyBadHeader", SERVER, Take1(|c, v| set::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").without_effect(OF_HTTP),
     refused("BalancerMember", CONF, "A balancer name and scheme with list of params"),
     nothing("BalancerGrowth", SERVER, "5", "Number of additional Balancers that can be added post-config", NO_BALANCERS),
     row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect(NO_BALANCERS),
     row("BalancerInherit", SERVER, Flag(|_, _| Ok(())), "On", "on if this server should inherit Balancers and Workers defined in the main server (Setting to off recommended if using the Balancer Manager)").without_effect(NO_BALANCERS),
     row("ProxyPassInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.inherit, on)), on_or_off(INHERIT), "on if this server should inherit all ProxyPass directives defined in the main server (Setting to off recommended if using the Balancer Manager)"),
-    row("ProxyStatus", SERVER, Take1(|c, v| lines::check_word(c, v, &["off", "on", "full"])), "Off", "Configure Status: proxy status to one of: on | off | full").without_effect(NO_PAGE),
-    row("ProxySet", CONF, Words(lines::set_parameters), "", "A balancer or worker name with list of params"),
+    row("ProxyStatus", SERVER, Take1(|c, v| set::check_word(c, v, &["off", "on", "full"])), "Off", "Configure Status: proxy status to one of: on | off | full").without_effect(NO_PAGE),
+    row("ProxySet", CONF, Words(set::parameters), "", "A balancer or worker name with list of params"),
     refused("ProxySourceAddress", SERVER, "Configure local source IP used for request forward"),
     row("ProxyAddHeaders", CONF, Flag(|_, _| Ok(())), "On", "on if X-Forwarded-* headers should be added or completed").without_effect(OF_HTTP),
     row("Proxy100Continue", CONF, Flag(|_, _| Ok(())), "On", "on if 100-Continue should be forwarded to the origin server, off if the proxy should handle it by itself").without_effect(OF_HTTP),

@@ -51,7 +51,6 @@ fn absolute(cmd: &Cmd<'_>, mut target: Target) -> Target {
 }
 
 pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Outcome {
-    const SYNTAX: &str = "Invalid ProxyPass|ProxyPassMatch parameter. Parameter must be in the form 'key=value'.";
     for outer in ["<Directory", "<DirectoryMatch", "<Files", "<FilesMatch", "<If", "<ElseIf", "<Else"] {
         if cmd.place.inside(outer) {
             return Err(cmd.cannot_occur(&format!("{outer}> section")));
@@ -72,28 +71,9 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
     let (Some(path), Some(url)) = (path, rest.next()) else {
         return Err(Refusal::missing("ProxyPass|ProxyPassMatch needs a path when not defined in a location"));
     };
-    let (mut nocanon, mut interpolate, mut parameters) = (false, false, Parameters::default());
-    let first = number_of_path + 1 + usize::from(in_location.is_none());
-    for (word, number) in rest.zip(first..) {
-        match word.to_ascii_lowercase().as_str() {
-            "nocanon" => nocanon = true,
-            "interpolate" => interpolate = true,
-            // These protocols have no query in a URL.
-            "noquery" => {}
-            _ => match word.split_once('=') {
-                None if in_location.is_some() && url.starts_with('/') => {
-                    let message = "ProxyPass|ProxyPassMatch can not have a path when defined in a location.";
-                    return Err(Refusal::argument(1, message));
-                }
-                None => return Err(Refusal::argument(number, SYNTAX)),
-                Some(_) if url == "!" => {}
-                Some((key, value)) => {
-                    let set = parameters.set(key, value).map_err(|why| format!("ProxyPass {why}"));
-                    set.in_argument(number)?;
-                }
-            },
-        }
-    }
+    let number_of_url = number_of_path + usize::from(in_location.is_none());
+    let Options { nocanon, interpolate, parameters } =
+        pass_options(rest.zip(number_of_url + 1..), url, in_location.is_some())?;
     let matcher = match is_regex {
         false => Matcher::Prefix(path),
         true => Matcher::Pattern(regex(number_of_path, &path, "Regular expression could not be compiled.")?),
@@ -101,8 +81,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
     let url = match url {
         "!" => None,
         url => {
-            let number = number_of_path + usize::from(in_location.is_none());
-            let target = absolute(cmd, target(url).in_argument(number)?);
+            let target = absolute(cmd, target(url).in_argument(number_of_url)?);
             define(cmd, Worker { target, parameters });
             Some(url.to_string())
         }
@@ -114,6 +93,45 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
         None => cmd.server.edit::<ProxyServer>().passes.push(pass, &origin),
     }
     Ok(())
+}
+
+/// The words after the URL of a `ProxyPass` line.
+#[derive(Default)]
+struct Options {
+    nocanon: bool,
+    interpolate: bool,
+    parameters: Parameters,
+}
+
+/// Parses the words after `url`, each with the number of its argument.
+fn pass_options<'a>(
+    words: impl Iterator<Item = (&'a str, usize)>,
+    url: &str,
+    in_location: bool,
+) -> Result<Options, Refusal> {
+    const SYNTAX: &str = "Invalid ProxyPass|ProxyPassMatch parameter. Parameter must be in the form 'key=value'.";
+    let mut options = Options::default();
+    for (word, number) in words {
+        match word.to_ascii_lowercase().as_str() {
+            "nocanon" => options.nocanon = true,
+            "interpolate" => options.interpolate = true,
+            // These protocols have no query in a URL.
+            "noquery" => {}
+            _ => match word.split_once('=') {
+                None if in_location && url.starts_with('/') => {
+                    let message = "ProxyPass|ProxyPassMatch can not have a path when defined in a location.";
+                    return Err(Refusal::argument(1, message));
+                }
+                None => return Err(Refusal::argument(number, SYNTAX)),
+                Some(_) if url == "!" => {}
+                Some((key, value)) => {
+                    let set = options.parameters.set(key, value).map_err(|why| format!("ProxyPass {why}"));
+                    set.in_argument(number)?;
+                }
+            },
+        }
+    }
+    Ok(options)
 }
 
 /// The regular expression in argument `number`.
@@ -162,7 +180,7 @@ pub(super) fn section(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> 
 }
 
 /// `ProxySet`, in a `<Proxy>` section or after the URL.
-pub(super) fn set_parameters(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+pub(super) fn parameters(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     let message = "Invalid ProxySet parameter. Parameter must be in the form 'key=value'";
     let inside = cmd.place.inside("<Proxy") || cmd.place.inside("<ProxyMatch");
     let outer = cmd.place.path.clone().filter(|_| inside);
@@ -198,7 +216,7 @@ fn set_all<'w>(
     Ok(())
 }
 
-pub(super) fn set_error_override(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+pub(super) fn error_override(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     let mut all = all.iter().zip(1..);
     let on = match all.next().map(|(word, _)| word.to_ascii_lowercase()).as_deref() {
         Some("on") => true,
@@ -215,13 +233,13 @@ pub(super) fn set_error_override(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     cmd.set(|d: &mut ProxyDir| &mut d.error_override, ErrorOverride { on, statuses })
 }
 
-pub(super) fn set_timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+pub(super) fn timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let seconds = u64::try_from(atoi(value)).ok().filter(|seconds| *seconds > 0);
     let seconds = seconds.ok_or("Proxy Timeout must be at least 1 second.")?;
     cmd.server_set(|s: &mut ProxyServer| &mut s.timeout, Duration::from_secs(seconds))
 }
 
-pub(super) fn set_requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
+pub(super) fn requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
     match on {
         true => Err("ProxyRequests On asks for a forward proxy, which Tsubame is not".into()),
         false => Ok(()),
