@@ -134,9 +134,9 @@ pub(super) fn changed(request: &mut Request, etag: AlterEtag, suffix: &str) -> b
 
 /// The decision about a response that a module may compress.
 pub(super) enum Choice {
-    /// Sent as it is.
+    /// The client gets it without compression.
     AsIs,
-    /// The client already has it.
+    /// The client has the compressed form in its cache: 304.
     Known,
     /// Compressed, with the corresponding fields.
     Coded,

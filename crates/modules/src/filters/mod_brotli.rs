@@ -102,7 +102,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
     code(request, "brotli", body, Box::new(coder), BUFFER, conf.notes.tell()).await
 }
 
-/// The Brotli encoder.
+/// The library's encoder, which writes into memory; `made` holds what the caller had no room for.
 struct Brotli {
     /// `None`: it has ended.
     writer: Option<CompressorWriter<Vec<u8>>>,

@@ -163,7 +163,7 @@ async fn write(
     }
 }
 
-/// A translation of one text.
+/// Decodes a text from one charset and encodes it in another, chunk by chunk.
 struct Translation {
     decoder: Decoder,
     encoder: Encoder,
@@ -180,7 +180,7 @@ impl Translation {
         (to.output_encoding() == to).then_some(Translation { decoder, encoder, is_strict })
     }
 
-    /// Translates a chunk.
+    /// Translates the next chunk of the text. `Err`: the message about text that is invalid or cannot be expressed.
     fn step(&mut self, chunk: &[u8], is_last: bool) -> Result<Vec<u8>, &'static str> {
         const INVALID: &str = "AH02194: xlate filter - an input character was invalid";
         let room = self.decoder.max_utf8_buffer_length(chunk.len()).unwrap_or(chunk.len() * 4 + 16);

@@ -41,7 +41,7 @@ settings! {
     }
 }
 
-/// A filter that is a program.
+/// `ExtFilterDefine`: a filter that sends bodies through a program.
 #[derive(Clone, Debug, Default)]
 struct External {
     name: String,

@@ -38,7 +38,7 @@ settings! {
     }
 }
 
-/// A smart filter.
+/// `FilterDeclare`, `FilterProvider`: a filter that is one of several others, depending on the request.
 #[derive(Clone)]
 struct Smart {
     name: String,

@@ -130,7 +130,7 @@ impl UserDirServer {
     }
 }
 
-/// A place for a user's pages.
+/// Where a word of `UserDir` looks for a user's pages.
 enum UserDirectory {
     /// In this directory.
     Directory(String),

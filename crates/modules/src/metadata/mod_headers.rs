@@ -64,7 +64,7 @@ enum Table {
     Always,
 }
 
-/// A line's action.
+/// What a line does to the fields with its name.
 #[derive(Debug)]
 enum Action {
     Set(Value),
@@ -84,7 +84,7 @@ enum Action {
     },
 }
 
-/// A line's condition.
+/// The condition at the end of a line (`env=`, `expr=`).
 #[derive(Debug)]
 enum When {
     Always,

@@ -52,7 +52,7 @@ settings! {
     }
 }
 
-/// A trusted proxy.
+/// The network of a proxy whose word about its client is taken.
 #[derive(Clone, Debug)]
 struct Proxy {
     network: Subnet,

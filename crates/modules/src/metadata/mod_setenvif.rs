@@ -42,7 +42,7 @@ settings! {
     pub struct SetEnvIfDir { rules: Listed<Arc<Rule>> }
 }
 
-/// A line.
+/// A `SetEnvIf` line: the variables to set or remove, and when.
 #[derive(Debug)]
 struct Rule {
     when: When,

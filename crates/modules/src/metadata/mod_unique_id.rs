@@ -16,7 +16,7 @@ pub static MODULE: Module = Module {
     hooks: &[Hook::Phase(Phase::PostRead, Order::Middle, Now(set)), Hook::LogId(id)],
 };
 
-/// The variable.
+/// The variable with the request's id.
 pub(crate) const NAME: &str = "UNIQUE_ID";
 
 /// Gives a request its id, unless it has one.

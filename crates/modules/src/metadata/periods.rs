@@ -7,9 +7,9 @@ use conf::words::next_word;
 pub(super) enum Fault {
     /// A number is expected instead of this.
     NoNumber(String),
-    /// A number without a unit.
+    /// The last number has no unit.
     NoUnit,
-    /// An unknown unit.
+    /// This word is no unit.
     UnknownUnit(String),
 }
 

@@ -24,7 +24,7 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[],
 };
 
-/// FastCGI.
+/// `fcgi://`, for mod_proxy.
 pub(super) const SCHEME: Scheme = Scheme {
     name: "fcgi",
     module: "proxy_fcgi_module",

@@ -16,7 +16,7 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[],
 };
 
-/// SCGI.
+/// `scgi://`, for mod_proxy.
 pub(super) const SCHEME: Scheme = Scheme {
     name: "scgi",
     module: "proxy_scgi_module",

@@ -18,7 +18,7 @@ pub(crate) static MODULE: Module = Module {
 
 const DIRECTIVES: &[Directive] = &[];
 
-/// uwsgi.
+/// `uwsgi://`, for mod_proxy.
 pub(super) const SCHEME: Scheme = Scheme {
     name: "uwsgi",
     module: "proxy_uwsgi_module",

@@ -117,7 +117,7 @@ fn claims(request: &Request) -> bool {
     request.dir::<ScgiDir>().on() || request.mapped.handler.as_deref() == Some(HANDLER)
 }
 
-/// The server for the request.
+/// The address of the SCGI server that answers the request.
 fn server(request: &Request) -> Option<Address> {
     match request.dir::<ScgiDir>().server.get() {
         Some(server) => Some(server.clone()),

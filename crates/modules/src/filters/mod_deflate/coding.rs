@@ -10,7 +10,7 @@ use server::{Body, BodyStream, Piece};
 /// The input to process before other connections get their turn, in bytes: a few milliseconds.
 const TURN: usize = 256 * 1024;
 
-/// One direction of the coding.
+/// An encoder or a decoder, as [`Coding`] drives it.
 pub(in crate::filters) trait Coder: Send {
     /// Takes some of `input` and appends to `out`, within its capacity. Returns how much it took.
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize>;

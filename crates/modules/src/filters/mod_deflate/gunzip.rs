@@ -45,7 +45,7 @@ const COMMENT: u8 = 1 << 4;
 const HEADER_CRC: u8 = 1 << 1;
 const RESERVED: u8 = 0xe0;
 
-/// A fault in a body.
+/// Why a compressed body cannot be decoded, and how serious that is.
 #[derive(Debug)]
 struct Fault {
     level: Level,

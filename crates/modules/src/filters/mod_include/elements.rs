@@ -117,7 +117,7 @@ impl NotIncluded {
 }
 
 impl Page {
-    /// Executes an element.
+    /// Executes an element, or reports that it is unknown or has the wrong number of arguments.
     pub(super) async fn element(&mut self, element: Element, out: &Writer) -> io::Result<()> {
         let Element { name, arguments } = element;
         let Some(kind) = Kind::named(&name, &self.own) else {
@@ -394,7 +394,7 @@ impl Page {
         Ok(())
     }
 
-    /// Includes a file or a path.
+    /// Includes a file below the page's directory, or a URL path.
     async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Result<(), NotIncluded>> {
         self.renew_environment();
         let mut found = match (is_file, below(target)) {

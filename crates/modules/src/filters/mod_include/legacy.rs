@@ -1,7 +1,7 @@
 //! Conditions in the syntax of Apache 2.2 (`SSILegacyExprParser`): strings, `=`, `!=`, `<`, `/regex/`, `!`, `&&`, `||`,
 //! parentheses, `-A`.
 
-/// A condition.
+/// A condition of `if` or `elif`, parsed and not yet evaluated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     /// Words, joined by one blank: true unless empty.

@@ -13,7 +13,7 @@ use super::scan::{Element, Part, Scanner};
 use super::settings::{END, ERROR, IncludeDir, IncludeServer, START, TIME_FORMAT, UNDEFINED};
 use super::variables::Variables;
 
-/// A page.
+/// A page while its elements are executed: its variables, its conditions, and what `config` has set.
 pub(super) struct Page {
     /// Stands for the page, and makes its subrequests.
     pub(super) own: Box<Request>,
@@ -64,7 +64,7 @@ pub(super) struct Groups {
 }
 
 impl Page {
-    /// The page in this request's file.
+    /// Prepares the page that is this request's file.
     pub(super) fn of(request: &Request, variables: Arc<Variables>) -> Page {
         let mut own = request.stand_in();
         let kept = own.kept_body.as_ref().and_then(KeptBody::bytes);
@@ -98,7 +98,7 @@ impl Page {
         }
     }
 
-    /// Writes all of it.
+    /// Reads the page from `source` and writes its result.
     pub(super) async fn write(mut self, mut source: Box<dyn BodyStream>, out: Writer) -> io::Result<()> {
         let mut budget = CoopBudget::new();
         let mut is_over = false;

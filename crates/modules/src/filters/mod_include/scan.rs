@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 /// The longest element, in bytes: the page waits for its end, in memory.
 const ELEMENT_MAX: usize = 64 * 1024;
 
-/// A part of a page.
+/// What the scanner finds in a page, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Text to send as it is.

@@ -48,7 +48,7 @@ enum Then {
     Jump(usize),
     /// The line is over, and printed unless the script prints itself.
     End,
-    /// The line is over.
+    /// The line is over, and not printed.
     Deleted,
     /// Continue here when the next line is available.
     Wait(usize),
@@ -348,7 +348,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Appends to one of the spaces.
+/// Appends to the pattern space or the hold space, up to their limit.
 fn append(space: &mut Vec<u8>, text: &[u8]) -> Result<(), String> {
     if space.len() + text.len() > SPACE {
         return Err(full());

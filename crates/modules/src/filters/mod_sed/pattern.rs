@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use conf::pattern::{Captures, Flags, MatchError, Regex};
 
-/// A compiled expression.
+/// A regular expression of sed, translated for PCRE2.
 #[derive(Debug)]
 pub(super) struct Pattern {
     first: Regex,
@@ -22,7 +22,7 @@ const GROUPS: usize = 9;
 /// Numbers in `\{ \}` are smaller than this.
 const TIMES: u32 = 255;
 
-/// A part of an expression.
+/// A character, set or group, which `*` or `\{ \}` may follow.
 struct Element {
     /// In PCRE2's syntax.
     text: String,
@@ -274,7 +274,7 @@ impl Reader<'_> {
     }
 }
 
-/// A literal byte.
+/// A byte as a literal in PCRE2's syntax.
 fn escape(byte: u8) -> String {
     match byte.is_ascii_alphanumeric() {
         true => char::from(byte).into(),

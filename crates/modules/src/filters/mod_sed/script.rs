@@ -38,7 +38,7 @@ pub(super) struct Command {
     pub(super) action: Action,
 }
 
-/// Lines.
+/// The line at which a command's range begins or ends.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
     /// The last one.
@@ -114,11 +114,11 @@ pub(super) enum Which {
     Nth(u32),
 }
 
-/// A part of a replacement.
+/// A piece of the replacement of `s`: bytes, or a group of the match.
 #[derive(Debug)]
 pub(super) enum Part {
     Text(Vec<u8>),
-    /// The whole match is 0.
+    /// Group 0 is the whole match.
     Group(usize),
 }
 
@@ -170,7 +170,7 @@ impl Script {
         }
     }
 
-    /// The number of a label.
+    /// The index of a label, which may be defined later in the script.
     fn label(&mut self, name: &[u8]) -> usize {
         let known = self.labels.iter().position(|label| label.name == name);
         known.unwrap_or_else(|| {
@@ -223,7 +223,7 @@ impl<'l> Parser<'_, 'l> {
         has
     }
 
-    /// The commands of a line.
+    /// Parses the commands of a line of the script.
     fn line(&mut self) -> Result<(), &'static str> {
         loop {
             self.skip(b" \t;");

@@ -9,7 +9,7 @@ use http::uri::merge_slashes;
 
 use super::text::matched;
 
-/// The URL paths of a line.
+/// The URL paths that a line is about: those below a prefix, or those that match a pattern.
 #[derive(Clone, Debug)]
 pub(super) enum Matcher {
     Prefix(String),
@@ -27,7 +27,7 @@ struct Level<T> {
     index: Index,
 }
 
-/// A line and its origin.
+/// A line of mod_alias: the URL paths that it is about, and what it does with them.
 #[derive(Clone, Debug)]
 pub(super) struct Line<T> {
     pub(super) matcher: Matcher,

@@ -134,7 +134,7 @@ pub(super) struct Terms {
     pub(super) transparent_client: bool,
     /// Wants the list of variants with every response.
     pub(super) alternates: bool,
-    /// The server may choose.
+    /// The server may choose a variant; otherwise it sends the list.
     pub(super) may_choose: bool,
     /// By the algorithm of RFC 2296, not by Apache's.
     pub(super) rvsa: bool,

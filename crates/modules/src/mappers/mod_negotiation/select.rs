@@ -9,7 +9,7 @@ use super::accept::{INCLUDES, INCLUDES_3, Media, Terms, Wish, Wishes};
 /// The most variants of a resource: each is examined for each request, and listed in the response.
 pub(super) const VARIANTS_MAX: usize = 1000;
 
-/// One variant of a resource.
+/// One of several files, or texts in a type map, that stand for the same resource.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variant {
     /// The name of the file, relative to the directory; for a text inside a type map, the map's own.
@@ -33,7 +33,7 @@ impl Variant {
     }
 }
 
-/// The rating of a variant.
+/// How well a variant suits the client in each respect.
 #[derive(Clone, Copy, Debug)]
 struct Rating {
     media: f32,
@@ -47,7 +47,7 @@ struct Rating {
     definite: bool,
 }
 
-/// The parameters of the choice.
+/// What the choice depends on: the client's wishes, and the settings.
 pub(super) struct Choice<'a> {
     pub(super) wishes: &'a Wishes,
     pub(super) terms: Terms,
@@ -71,7 +71,7 @@ pub(super) enum Encoded {
     None,
 }
 
-/// The result.
+/// The result of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     /// The best variant, if any suits.

@@ -16,7 +16,7 @@ use super::template::{MapCall, Part, Template};
 use super::url::escape_group;
 use super::variables::{Ahead, ServerVariable, Variable, value};
 
-/// An expanded text.
+/// A text with the values of its references in their places.
 #[derive(Default)]
 pub(super) struct Expanded {
     pub(super) text: String,

@@ -15,7 +15,7 @@ pub(super) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<(), St
     Ok(())
 }
 
-/// The flags of a rule.
+/// The flags in brackets after a rule, with their values.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) flags: Flags,
@@ -121,7 +121,7 @@ impl Given {
         }
     }
 
-    /// Takes one flag.
+    /// Adds the flag `key`, with the value after its `=`. `Err`: the message that it is invalid.
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
         let lower = key.to_ascii_lowercase();
         let given = || (!value.is_empty()).then(|| value.to_string());
@@ -158,7 +158,7 @@ impl Given {
         Ok(())
     }
 
-    /// The response is a status.
+    /// The rule makes this status the response, without a substitution.
     fn respond(&mut self, status: u16) {
         self.flags = self.flags.and(Flags::STATUS).and(Flags::AS_IS);
         self.status = status;

@@ -21,22 +21,22 @@ use self::text::TextFile;
 use super::trace::Trace;
 use crate::aaa::dbm;
 
-/// A map.
+/// A map of `RewriteMap`, by the kind of its source.
 #[derive(Debug)]
 pub(super) enum Map {
-    /// A file of keys and values; with `random`, values are choices.
+    /// `txt:` and `rnd:`: a file of keys and values; with `random`, values are choices.
     Text { file: Arc<TextFile>, random: bool },
-    /// One of our own functions.
+    /// `int:`: one of our own functions.
     Internal(Internal),
-    /// An external program.
+    /// `prg:`: a program that answers one key after the other.
     Program(Program),
-    /// A DBM file.
+    /// `dbm:`: a DBM file.
     Dbm(dbm::Named),
-    /// A database.
+    /// `dbd:` and `fastdbd:`: a statement of mod_dbd.
     Sql(Sql),
 }
 
-/// `int:`
+/// The functions of `int:`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Internal {
     ToLower,

@@ -18,7 +18,7 @@ use super::template::Template;
 use super::trace::Trace;
 use super::url::{qualified, reduced, scheme};
 
-/// The outcome of a pass.
+/// What the rules of a server or a section have made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// No rule has changed anything.
@@ -54,7 +54,7 @@ enum After {
     Skip(usize),
     /// The first rule again (`N`).
     Restart,
-    /// The pass ends.
+    /// No other rule: the pass ends.
     Stop,
     /// The pass ends, and other modules map the path (`PT`).
     PassThrough,
@@ -104,7 +104,7 @@ pub(super) struct Pass<'r> {
     pub(super) last: Option<Arc<Rule>>,
     /// The pattern and the line of the last rule that did anything, for who asks why.
     pub(super) noted: Option<(String, Origin)>,
-    /// The status of a redirect.
+    /// The status for a redirect of the client.
     pub(super) status: u16,
     /// Whether a URL of this server was reduced to a path.
     pub(super) reduced: bool,

@@ -43,7 +43,7 @@ pub(super) struct Condition {
     pub(super) origin: Origin,
 }
 
-/// The test of a condition.
+/// What a condition demands of its input: the kind of a file, a comparison, a pattern.
 #[derive(Debug)]
 pub(super) enum Test {
     Regular,
@@ -55,9 +55,9 @@ pub(super) enum Test {
     Url,
     /// `-F`
     Subrequest,
-    /// Compared as texts.
+    /// `<`, `=` and the like: the input is compared as a text.
     Text(Operator, String),
-    /// Compared as numbers.
+    /// `-lt`, `-eq` and the like: the input is compared as a number.
     Number(Operator, i32),
     Pattern(Regex),
     Expr(Box<Expr>),

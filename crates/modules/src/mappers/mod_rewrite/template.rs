@@ -8,7 +8,7 @@ pub(super) struct Template {
     parts: Vec<Part>,
 }
 
-/// A part of a text.
+/// A literal text, or a reference to what takes its place.
 #[derive(Debug)]
 pub(super) enum Part {
     /// Literal text.
@@ -23,12 +23,12 @@ pub(super) enum Part {
     Map(Box<MapCall>),
 }
 
-/// A map call.
+/// The look-up of a key in a map.
 #[derive(Debug)]
 pub(super) struct MapCall {
     pub(super) map: String,
     pub(super) key: Template,
-    /// The default without a value in the map.
+    /// The text for a key that the map does not have.
     pub(super) default: Option<Template>,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Variable {
     Nothing,
 }
 
-/// A variable of a subrequest.
+/// `LA-U:NAME`, `LA-F:NAME`: a variable whose value a subrequest finds out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
     pub(super) variable: Variable,

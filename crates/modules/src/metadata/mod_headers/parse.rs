@@ -29,7 +29,7 @@ const OF_A_VALUE: [(&str, Make); 6] = [
     ("note", Action::Note),
 ];
 
-/// Takes a line.
+/// Parses the arguments of `Header`, or of `RequestHeader`, and stores the line.
 pub(super) fn line(cmd: &mut Cmd<'_>, mut rest: &str, of_request: bool) -> Outcome {
     let (table, kind, action_at) = table_and_action(&mut rest, of_request);
     let name = next_word(&mut rest);

@@ -18,12 +18,12 @@ pub(super) enum Trait {
     OutputFilter,
 }
 
-/// The properties of an extension.
+/// What an extension says about a file: a value for each [`Trait`], and the line that sets it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extension([Option<(Arc<str>, Origin)>; 7]);
 
 impl Extension {
-    /// The line that sets it.
+    /// The line that sets a property.
     pub(super) fn origin(&self, what: Trait) -> Option<&Origin> {
         self.0[what as usize].as_ref().map(|(_, origin)| origin)
     }

@@ -68,7 +68,7 @@ fn line(bytes: &[u8]) -> Option<PrefaceOutcome> {
     Some(PrefaceOutcome::Announced(Announced::Client(SocketAddr::new(ip, number)), end + 1))
 }
 
-/// Version 2.
+/// The preface in version 2 of the protocol, which is binary.
 fn binary(bytes: &[u8]) -> Option<PrefaceOutcome> {
     let fixed = bytes.get(..FIXED)?;
     let (version, command, family) = (fixed[12] >> 4, fixed[12] & 0xf, fixed[13]);

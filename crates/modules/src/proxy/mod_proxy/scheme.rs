@@ -12,29 +12,29 @@ use server::{HandlerResult, Request, Waiting};
 use super::target::Target;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
-/// A protocol for backends.
+/// A protocol that a backend can speak, and the module that implements it.
 pub(crate) struct Scheme {
     /// Its name in URLs.
     pub(crate) name: &'static str,
     /// The module that implements it, as in `LoadModule`.
     pub(crate) module: &'static str,
-    /// The default port.
+    /// The port of a URL that names none.
     pub(crate) port: u16,
     /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
-    /// Makes the response.
+    /// Sends the request to the backend, and makes the response from its answer.
     pub(crate) handler: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
 }
 
 /// A request's target, and its settings.
 pub(crate) struct Destination {
-    /// The URL.
+    /// The backend's URL with the request's path.
     pub(crate) target: Target,
     /// The address and its settings.
     pub(crate) server: RemoteServer,
-    /// How long it may be silent.
+    /// How long the backend may be silent.
     pub(crate) timeout: Duration,
-    /// Whether each piece of its response goes out at once.
+    /// Whether each piece of the response goes out at once.
     pub(crate) flush: bool,
 }
 

@@ -122,7 +122,7 @@ fn destination(request: &Request, mut target: Target) -> Destination {
     Destination { target, server, timeout, flush: known.flush == Some(true) }
 }
 
-/// Makes the response.
+/// Passes the request on to its backend, and makes the response from the answer.
 pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let url = request.mapped.backend_url().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! URLs of backends: `fcgi://host:port/path`, or `unix:/path/of.sock|fcgi://name/path`.
 
-/// A parsed backend URL.
+/// The URL of a backend, in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The path of the socket.
+    /// The path of the Unix socket, if the URL names one.
     pub(crate) socket: Option<String>,
     /// In lower case.
     pub(crate) scheme: String,

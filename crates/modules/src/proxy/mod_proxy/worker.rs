@@ -6,25 +6,25 @@ use conf::values::{atoi, duration, one_of};
 
 use super::target::Target;
 
-/// A backend with its settings.
+/// A backend that `ProxyPass` or `<Proxy>` names, with its settings.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) target: Target,
     pub(super) parameters: Parameters,
 }
 
-/// The settings of a backend.
+/// The `key=value` settings of a backend; `None`: not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters {
     /// How long it may be silent.
     pub(crate) timeout: Option<Duration>,
     /// How long it may take to accept a connection.
     pub(crate) connect: Option<Duration>,
-    /// Whether connections stay open.
+    /// Whether a connection stays open after its request.
     pub(crate) reuse: Option<bool>,
-    /// How many of them a child keeps.
+    /// How many idle connections a child keeps.
     pub(crate) max: Option<usize>,
-    /// For how long.
+    /// How long an idle connection is kept.
     pub(crate) idle: Option<Duration>,
     /// Whether each piece of a response goes out at once.
     pub(crate) flush: Option<bool>,

@@ -122,7 +122,7 @@ fn answered(program: &Program, running: &mut Option<Running>, key: &[u8], origin
     }
 }
 
-/// A running program.
+/// A program that has been started, and the pipes to it.
 struct Running {
     pid: Pid,
     ended: OwnedFd,

@@ -30,7 +30,7 @@ pub(super) const VALUE: u8 = b'v';
 pub(super) const NONE: u8 = b'n';
 pub(super) const FAILED: u8 = b'f';
 
-/// A program in the configuration.
+/// The program of a `prg:` map, as configured, and the sockets to the helper process that runs it.
 #[derive(Debug)]
 pub(in crate::mappers::mod_rewrite) struct Program {
     /// Its path, and its arguments.

@@ -13,15 +13,15 @@ use crate::mappers::mod_rewrite::trace::Trace;
 /// The most bytes of cached keys and values; beyond that all are forgotten. Clients choose the keys.
 const REMEMBERED_MAX: usize = 4 << 20;
 
-/// A query.
+/// The statement of a `dbd:` map; `fastdbd:` remembers its results.
 #[derive(Debug)]
 pub(in crate::mappers::mod_rewrite) struct Sql {
-    /// The label of the statement.
+    /// The statement's label in mod_dbd.
     label: String,
     known: Option<Mutex<CachedRows>>,
 }
 
-/// The cached results.
+/// The values that were found, `None` if there is none, and how many bytes they and their keys have.
 #[derive(Debug, Default)]
 struct CachedRows {
     values: HashMap<String, Option<String>>,
