@@ -1,4 +1,5 @@
-//! Waiting for what must happen: with a deadline, never for a fixed time. The one place where a test may sleep.
+//! Waiting for what must happen: with a deadline, never for a fixed time. Nothing else in a test sleeps, but the clients of
+//! a load.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// Asks again and again until there is an answer.
 pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(DEADLINE, ask).unwrap_or_else(|| panic!("waited in vain for: {what}"))
-}
-
-/// The pace of a client that sends request after request: it waits for nothing.
-#[expect(clippy::disallowed_methods, reason = "a pause that makes load moderate synchronizes nothing")]
-pub fn rest(time: Duration) {
-    std::thread::sleep(time);
 }
 
 /// Asks until there is an answer or the time is over.
