@@ -1,17 +1,27 @@
-//! A value of the main server that follows from the whole configuration.
+//! Values in a server's settings that follow from the whole configuration, and that no line sets.
 
 use conf::{Merge, Origin};
 
-/// A value that is known only after the settings of all servers were merged.
+/// A value of the main server that counts for all servers.
 #[derive(Clone, Debug, Default)]
 pub struct Derived<T>(pub(crate) T);
 
 impl<T: Clone> Merge for Derived<T> {
-    /// The main server's.
     fn merge(base: &Self, _: &Self) -> Self {
         base.clone()
     }
 
-    /// The values are derived, and set by no line.
+    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
+}
+
+/// A value of one server, which a virtual host does not inherit from the main server.
+#[derive(Clone, Debug, Default)]
+pub struct DerivedPerHost<T>(pub(crate) T);
+
+impl<T: Clone> Merge for DerivedPerHost<T> {
+    fn merge(_: &Self, add: &Self) -> Self {
+        add.clone()
+    }
+
     fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }

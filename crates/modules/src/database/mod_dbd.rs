@@ -10,8 +10,8 @@ use std::time::Duration;
 use conf::directive::Args::{Flag, Take1, Take12};
 use conf::values::atoi;
 use conf::{
-    Allowed, Cmd, Context, Directive, Error, Keyed, Level, Merge, ModuleInfo, Origin, Outcome, Setting, SettingsMap,
-    Stacked, on_or_off, row, settings,
+    Allowed, Cmd, Context, Directive, Error, Keyed, Level, ModuleInfo, Outcome, Setting, SettingsMap, Stacked,
+    on_or_off, row, settings,
 };
 use server::core::CoreServer;
 use server::{Draft, Hook, Module, Request, Server};
@@ -19,6 +19,7 @@ use sys::sql::{Rows, Value};
 
 use super::connection::{Driver, Plan};
 use super::pool::Pool;
+use crate::derived::DerivedPerHost;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dbd_module", source: "mod_dbd.c", linked: false, directives: DIRECTIVES },
@@ -55,20 +56,9 @@ settings! {
         expiry: Setting<i32> = 300,
         first: Stacked<String>,
         statements: Keyed<String, String>,
-        pool: Prepared,
+        /// The pool for the server's lines; the check of the whole configuration makes it.
+        pool: DerivedPerHost<Option<Arc<Pool>>>,
     }
-}
-
-/// The pool made from a server's lines by the check of the whole configuration.
-#[derive(Clone, Debug, Default)]
-pub struct Prepared(Option<Arc<Pool>>);
-
-impl Merge for Prepared {
-    fn merge(_: &Self, add: &Self) -> Self {
-        add.clone()
-    }
-
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 /// Why there is no answer.
@@ -161,7 +151,7 @@ fn make_pools(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
                 pools[pools.len() - 1].clone()
             }
         });
-        settings.edit::<DbdServer>().pool = Prepared(pool);
+        settings.edit::<DbdServer>().pool = DerivedPerHost(pool);
     }
     Ok(())
 }

@@ -73,7 +73,7 @@ settings! {
     /// The module's settings of the server. Those of the main server count.
     pub struct MimeServer {
         types_config: Setting<String>,
-        /// The parsed types file; `Err` says why the server cannot start.
+        /// The parsed types file. `Err`: why the server cannot start.
         types: Derived<Option<Result<Arc<Types>, String>>>,
     }
 }
@@ -166,17 +166,17 @@ fn read_types(draft: &mut Draft, context: &Context) {
     draft.main.edit::<MimeServer>().types = Derived(Some(types));
 }
 
+/// The types of the types file.
+fn file_types(server: &Server) -> Option<&Types> {
+    server.main().settings.get::<MimeServer>().types.0.as_ref()?.as_deref().ok()
+}
+
 /// Whether the media types could be read. `Err`: why not, which prevents the start.
 fn types_are_there(server: &Server) -> Result<(), String> {
     match &server.main().settings.get::<MimeServer>().types.0 {
         Some(Err(why)) => Err(why.clone()),
-        _ => Ok(()),
+        Some(Ok(_)) | None => Ok(()),
     }
-}
-
-/// The types of the types file.
-fn types(server: &Server) -> Option<&Types> {
-    server.main().settings.get::<MimeServer>().types.0.as_ref()?.as_deref().ok()
 }
 
 /// Reports what [`types_are_there`] would end a start with.
@@ -237,7 +237,7 @@ fn find_type(request: &mut Request) -> Flow {
     }
     let (dir, server) = (request.dir.slots.clone(), request.server);
     let conf = dir.get::<MimeDir>();
-    let found = Findings::of(&examined(request, conf), conf, types(server));
+    let found = Findings::of(&examined(request, conf), conf, file_types(server));
     if let Some(name) = found.name {
         let file = || server.main().settings.get::<MimeServer>().types_config.origin();
         let directive = if found.name_origin.is_some() { "AddType" } else { "TypesConfig" };
@@ -276,7 +276,7 @@ fn handler_of<'a>(settings: &'a SettingsMap, name: &str) -> Option<&'a str> {
 /// requested with these. `None`: no part has a meaning. For mod_negotiation.
 pub fn unclaimed(request: &Request) -> Option<Vec<String>> {
     let conf = request.dir::<MimeDir>();
-    unclaimed_parts(conf, types(request.server), &examined(request, conf))
+    unclaimed_parts(conf, file_types(request.server), &examined(request, conf))
 }
 
 fn unclaimed_parts(conf: &MimeDir, types: Option<&Types>, name: &str) -> Option<Vec<String>> {

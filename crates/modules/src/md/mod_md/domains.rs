@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use conf::error::Phase;
-use conf::{Context, Error, Level, Listed, Merge, Notice, Origin, SettingsMap, settings};
+use conf::{Context, Error, Level, Listed, Notice, Origin, SettingsMap, settings};
 use server::core::CoreServer;
 use server::{Draft, Server};
 use sys::shm::Shared;
@@ -14,11 +14,12 @@ use super::keys::KeyKind;
 use super::settings::MdServer;
 use super::store::{NAME_MAX, Store};
 use super::values::{Names, RenewMode, RequireHttps};
+use crate::derived::DerivedPerHost;
 use crate::ssl::mod_ssl::SslServer;
 
 settings! {
     /// The domains that the configuration defines, in any place.
-    pub struct Defined {
+    pub struct DefinedDomains {
         pub(super) all: Listed<Arc<Definition>>,
     }
 }
@@ -31,12 +32,36 @@ pub(super) struct Definition {
     pub(super) own: SettingsMap,
 }
 
-/// What all processes know of each domain, in memory that they share, and the index of the domain's own words.
-type Ready = (Arc<Shared<AtomicU64>>, usize);
+/// What all processes know of a domain, in memory that they share.
+#[derive(Debug)]
+struct SharedState {
+    /// The words of all domains.
+    words: Arc<Shared<[AtomicU64; 4]>>,
+    /// The index of this domain.
+    index: usize,
+}
 
-/// The words of a domain: whether it has a certificate from an authority, the number of failures since the last one, the
-/// times of the next and of the last try.
-const WORDS: usize = 4;
+impl SharedState {
+    /// 1 if the domain has a certificate from an authority, otherwise 0.
+    fn ready(&self) -> &AtomicU64 {
+        &self.words[self.index][0]
+    }
+
+    /// The number of failures since the last certificate.
+    fn errors(&self) -> &AtomicU64 {
+        &self.words[self.index][1]
+    }
+
+    /// The time of the next try.
+    fn next(&self) -> &AtomicU64 {
+        &self.words[self.index][2]
+    }
+
+    /// The time of the last try.
+    fn last(&self) -> &AtomicU64 {
+        &self.words[self.index][3]
+    }
+}
 
 /// How the orders of a domain go. Times are in seconds since 1970; 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,33 +88,19 @@ pub(super) struct Domain {
     pub(super) origin: Origin,
     /// The store of its certificates.
     pub(super) store: Store,
-    /// Whether it has a certificate from an authority.
-    ready: Ready,
+    state: SharedState,
     /// `ServerAdmin`, used if there is no `MDContactEmail`.
     admin: Option<String>,
 }
 
 settings! {
-    /// The resolved domains, in the settings of a server.
-    pub struct Resolved {
-        found: Found,
+    /// The managed domains, in the settings of a server.
+    pub struct ManagedDomains {
+        /// All domains, in the main server only.
+        all: DerivedPerHost<Arc<[Arc<Domain>]>>,
+        /// The server's own domain.
+        own: DerivedPerHost<Option<Arc<Domain>>>,
     }
-}
-
-/// The main server has all domains, each server its own.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    all: Arc<[Arc<Domain>]>,
-    own: Option<Arc<Domain>>,
-}
-
-impl Merge for Found {
-    fn merge(_: &Self, add: &Self) -> Self {
-        add.clone()
-    }
-
-    /// The values are derived; no directive sets them.
-    fn origins(&self, _: &mut dyn FnMut(&Origin)) {}
 }
 
 impl Domain {
@@ -130,32 +141,29 @@ impl Domain {
 
     /// Whether it has a certificate from an authority.
     pub(super) fn is_ready(&self) -> bool {
-        self.word(0).load(Ordering::Relaxed) != 0
+        self.state.ready().load(Ordering::Relaxed) != 0
     }
 
     /// Tells all processes whether it has one.
     pub(super) fn set_ready(&self, is_ready: bool) {
-        self.word(0).store(is_ready.into(), Ordering::Relaxed);
+        self.state.ready().store(is_ready.into(), Ordering::Relaxed);
     }
 
     /// How its orders go.
     pub(super) fn progress(&self) -> Progress {
-        let [errors, next, last] = [1, 2, 3].map(|at| self.word(at).load(Ordering::Relaxed));
-        let errors = u32::try_from(errors).unwrap_or(u32::MAX);
-        Progress { errors, next: next.cast_signed(), last: last.cast_signed() }
-    }
-
-    /// Tells all processes.
-    pub(super) fn set_progress(&self, progress: Progress) {
-        let Progress { errors, next, last } = progress;
-        for (at, word) in [(1, errors.into()), (2, next.cast_unsigned()), (3, last.cast_unsigned())] {
-            self.word(at).store(word, Ordering::Relaxed);
+        Progress {
+            errors: u32::try_from(self.state.errors().load(Ordering::Relaxed)).unwrap_or(u32::MAX),
+            next: self.state.next().load(Ordering::Relaxed).cast_signed(),
+            last: self.state.last().load(Ordering::Relaxed).cast_signed(),
         }
     }
 
-    fn word(&self, at: usize) -> &AtomicU64 {
-        let (words, index) = &self.ready;
-        &words[index * WORDS + at]
+    /// Tells all processes how its orders go.
+    pub(super) fn set_progress(&self, progress: Progress) {
+        let Progress { errors, next, last } = progress;
+        self.state.errors().store(errors.into(), Ordering::Relaxed);
+        self.state.next().store(next.cast_unsigned(), Ordering::Relaxed);
+        self.state.last().store(last.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// Whether a certificate with these names covers all names of the domain.
@@ -172,17 +180,17 @@ fn covers(known: &str, host: &str) -> bool {
 
 /// The domains of a server.
 pub(super) fn all(server: &Server) -> &Arc<[Arc<Domain>]> {
-    &server.main().settings.get::<Resolved>().found.all
+    &server.main().settings.get::<ManagedDomains>().all.0
 }
 
 /// The domain of a virtual host with these settings.
 pub(super) fn of(host: &SettingsMap) -> Option<&Arc<Domain>> {
-    host.get::<Resolved>().found.own.as_ref()
+    host.get::<ManagedDomains>().own.0.as_ref()
 }
 
 /// Assigns virtual hosts to domains, and gives them the domains' certificates.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
-    let defined = context.language.kept.get::<Defined>().all.entries().to_vec();
+    let defined = context.language.kept.get::<DefinedDomains>().all.entries().to_vec();
     if defined.is_empty() {
         staple(&mut draft.main, None);
         draft.hosts.iter_mut().for_each(|host| staple(&mut host.server, None));
@@ -191,16 +199,36 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let root = draft.main.get::<MdServer>().store_dir.get().map_or("md", String::as_str);
     let root = context.server_relative(root);
     let store = Store::new(&root);
-    let ready = Shared::new(WORDS * defined.len())
+    let words = Shared::new(defined.len())
         .map_err(|error| Error::check(format!("{}: no shared memory for managed domains", sys::describe(&error))))?;
-    let ready = Arc::new(ready);
+    let words = Arc::new(words);
     no_overlap(&defined)?;
-    let matches = |definition: &Definition, settings: &SettingsMap| is_for(definition, settings, &draft.main);
+    let belongs = assign(draft, &defined)?;
+    let mut all = Vec::new();
+    for (at, (definition, origin)) in defined.iter().enumerate() {
+        let hosts: Vec<&SettingsMap> =
+            draft.servers().zip(&belongs).filter(|(_, own)| **own == Some(at)).map(|(settings, _)| settings).collect();
+        let state = SharedState { words: words.clone(), index: at };
+        all.push(Arc::new(domain(definition, origin, &hosts, &draft.main, store.clone(), state, context)?));
+    }
+    let all: Arc<[Arc<Domain>]> = all.into();
+    draft.main.edit::<ManagedDomains>().all = DerivedPerHost(all.clone());
+    let settings = std::iter::once(&mut draft.main).chain(draft.hosts.iter_mut().map(|host| &mut host.server));
+    for (settings, at) in settings.zip(&belongs) {
+        let own = at.map(|at| all[at].clone());
+        staple(settings, own.as_deref());
+        settings.edit::<ManagedDomains>().own = DerivedPerHost(own);
+    }
+    Ok(())
+}
+
+/// The index of the domain that each server belongs to: the main server first, then the virtual hosts.
+fn assign(draft: &Draft, defined: &[(Arc<Definition>, Origin)]) -> Result<Vec<Option<usize>>, Error> {
     let with_main = draft.main.get::<MdServer>().base_server.or(false);
-    // The main server first, then the virtual hosts.
-    let mut belongs: Vec<Option<usize>> = Vec::new();
+    let mut belongs = Vec::new();
     for (index, settings) in draft.servers().enumerate() {
-        let mut own = (0..defined.len()).filter(|at| (index > 0 || with_main) && matches(&defined[*at].0, settings));
+        let is_own = |at: &usize| (index > 0 || with_main) && is_for(&defined[*at].0, settings, &draft.main);
+        let mut own = (0..defined.len()).filter(is_own);
         let first = own.next();
         if is_encrypted(settings) && own.next().is_some() {
             let count = 2 + own.count();
@@ -212,24 +240,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
         }
         belongs.push(first);
     }
-    let mut all = Vec::new();
-    for (at, (definition, origin)) in defined.iter().enumerate() {
-        let hosts: Vec<&SettingsMap> =
-            draft.servers().zip(&belongs).filter(|(_, own)| **own == Some(at)).map(|(settings, _)| settings).collect();
-        let place = (store.clone(), (ready.clone(), at));
-        all.push(Arc::new(domain(definition, origin, &hosts, &draft.main, place, context)?));
-    }
-    let all: Arc<[Arc<Domain>]> = all.into();
-    let own = |at: Option<usize>| at.map(|at| all[at].clone());
-    draft.main.edit::<Resolved>().found = Found { all: all.clone(), own: own(belongs[0]) };
-    for (host, at) in draft.hosts.iter_mut().zip(&belongs[1..]) {
-        host.server.edit::<Resolved>().found = Found { all: Arc::default(), own: own(*at) };
-    }
-    let settings = std::iter::once(&mut draft.main).chain(draft.hosts.iter_mut().map(|host| &mut host.server));
-    for (settings, at) in settings.zip(&belongs) {
-        staple(settings, at.map(|at| &*all[at]));
-    }
-    Ok(())
+    Ok(belongs)
 }
 
 /// Applies `MDStapling` and `MDStapleOthers` to a host with or without a domain; mod_ssl does the stapling.
@@ -249,7 +260,8 @@ fn domain(
     origin: &Origin,
     hosts: &[&SettingsMap],
     main: &SettingsMap,
-    (store, ready): (Store, Ready),
+    store: Store,
+    state: SharedState,
     context: &mut Context,
 ) -> Result<Domain, Error> {
     let name = definition.names[0].clone();
@@ -260,45 +272,14 @@ fn domain(
         let text = format!("md {name} with invalid domain name: {wrong}");
         return Err(Error::at(Phase::Apply, origin, text));
     }
-    let (files, keys) = (conf.certificate_files.len(), conf.key_files.len());
-    match (files, keys) {
-        (0, 1..) => {
-            let text =
-                format!("AH10171: The Managed Domain '{name}' has MDCertificateKeyFile(s) but no MDCertificateFile.");
-            return Err(Error::check(text));
-        }
-        (files, keys) if files != keys => {
-            let text = format!(
-                "AH10170: The Managed Domain '{name}' needs one MDCertificateKeyFile for each MDCertificateFile."
-            );
-            return Err(Error::check(text));
-        }
-        _ => {}
-    }
+    check_files(&name, conf)?;
     let mut warn = |text: String| {
         context.notices.push(Notice { origin: Some(origin.clone()), ..Notice::new("md", Level::Warn, text) });
     };
     if hosts.is_empty() && conf.renew_mode.or(RenewMode::Auto) != RenewMode::Always {
         warn(format!("AH10045: No VirtualHost matches Managed Domain {name}"));
     }
-    let mut names = definition.names.clone();
-    for host in hosts {
-        for host_name in names_of(host).into_iter().filter(|host_name| is_name(host_name)) {
-            if names.iter().any(|known| covers(known, &host_name)) {
-                continue;
-            }
-            if conf.members_auto.or(true) {
-                names.push(host_name);
-            } else {
-                warn(format!(
-                    "AH10040: Virtual Host {}:{} matches Managed Domain '{name}', but the name/alias {host_name} itself is not \
-                     managed. A requested MD certificate will not match ServerName.",
-                    name_of(host),
-                    host.get::<CoreServer>().server_name.get().and_then(|name| name.port).unwrap_or_default()
-                ));
-            }
-        }
-    }
+    let names = all_names(definition, hosts, conf, &mut warn);
     let encrypted_hosts = hosts.iter().filter(|host| is_encrypted(host)).count();
     if encrypted_hosts == 0 && !hosts.is_empty() && conf.require_https.or(RequireHttps::Off) != RequireHttps::Off {
         warn(format!(
@@ -312,7 +293,50 @@ fn domain(
     };
     let takes_tls_alpn = hosts.iter().find(protocols).is_some();
     let admin = around.get::<CoreServer>().server_admin.get().filter(|admin| admin.contains('@')).cloned();
-    Ok(Domain { name, names, settings, encrypted_hosts, takes_tls_alpn, origin: origin.clone(), store, ready, admin })
+    Ok(Domain { name, names, settings, encrypted_hosts, takes_tls_alpn, origin: origin.clone(), store, state, admin })
+}
+
+/// Checks that the administrator provides a key for each certificate.
+fn check_files(name: &str, conf: &MdServer) -> Result<(), Error> {
+    let text = match (conf.certificate_files.len(), conf.key_files.len()) {
+        (0, 1..) => {
+            format!("AH10171: The Managed Domain '{name}' has MDCertificateKeyFile(s) but no MDCertificateFile.")
+        }
+        (files, keys) if files != keys => {
+            format!("AH10170: The Managed Domain '{name}' needs one MDCertificateKeyFile for each MDCertificateFile.")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::check(text))
+}
+
+/// The names of a domain, and those that its hosts add to it.
+fn all_names(
+    definition: &Definition,
+    hosts: &[&SettingsMap],
+    conf: &MdServer,
+    warn: &mut dyn FnMut(String),
+) -> Vec<String> {
+    let mut names = definition.names.clone();
+    for host in hosts {
+        for host_name in names_of(host).into_iter().filter(|host_name| is_name(host_name)) {
+            if names.iter().any(|known| covers(known, &host_name)) {
+                continue;
+            }
+            if conf.members_auto.or(true) {
+                names.push(host_name);
+            } else {
+                warn(format!(
+                    "AH10040: Virtual Host {}:{} matches Managed Domain '{}', but the name/alias {host_name} itself is not \
+                     managed. A requested MD certificate will not match ServerName.",
+                    name_of(host),
+                    host.get::<CoreServer>().server_name.get().and_then(|name| name.port).unwrap_or_default(),
+                    definition.names[0]
+                ));
+            }
+        }
+    }
+    names
 }
 
 /// Whether a server belongs to a domain.

@@ -9,7 +9,7 @@ use conf::words::words;
 use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, Setting, SettingsMap};
 
 use super::acme::LETS_ENCRYPT;
-use super::domains::{Defined, Definition};
+use super::domains::{DefinedDomains, Definition};
 use super::keys::{KeyKind, RSA_MAX};
 use super::settings::MdServer;
 use super::values::{Names, RenewMode, RequireHttps, Span, time};
@@ -127,7 +127,7 @@ fn define(cmd: &mut Cmd<'_>, words: &[String], mut own: SettingsMap) -> Outcome 
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     let origin = cmd.origin();
-    cmd.context.language.kept.edit::<Defined>().all.push(Arc::new(Definition { names, own }), &origin);
+    cmd.context.language.kept.edit::<DefinedDomains>().all.push(Arc::new(Definition { names, own }), &origin);
     Ok(())
 }
 
@@ -164,22 +164,25 @@ pub(super) fn authorities(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
         if let Some(url) = one_of(word, &AUTHORITIES) {
             return Ok(url.to_string());
         }
-        let why = match word.split_once(':') {
-            None => "missing uri scheme",
-            Some((scheme, _)) if !["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme)) => {
-                "uri scheme must be http or https"
-            }
-            Some(_) => return Ok(word.clone()),
-        };
-        let known: Vec<&str> = AUTHORITIES.iter().map(|(name, _)| *name).collect();
-        let known = known.join(" ");
-        let message = format!(
-            "The CA name '{word}' is not known and it is not a URL either ({why}). Known CA names are: {known}."
-        );
-        Err(Refusal::argument(number, message))
+        check_scheme(word).map(|()| word.clone()).map_err(|why| {
+            let known = AUTHORITIES.map(|(name, _)| name).join(" ");
+            let message = format!(
+                "The CA name '{word}' is not known and it is not a URL either ({why}). Known CA names are: {known}."
+            );
+            Refusal::argument(number, message)
+        })
     };
     let urls = words.iter().zip(1..).map(url).collect::<Result<Vec<_>, _>>()?;
     cmd.server_set(|s: &mut MdServer| &mut s.authorities, urls)
+}
+
+/// Checks that a URL is one of HTTP.
+fn check_scheme(url: &str) -> Result<(), &'static str> {
+    let (scheme, _) = url.split_once(':').ok_or("missing uri scheme")?;
+    match ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
+        true => Ok(()),
+        false => Err("uri scheme must be http or https"),
+    }
 }
 
 /// `MDCAChallenges`
@@ -257,7 +260,7 @@ pub(super) fn private_keys(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
 
 fn rsa_bits(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(2048..=RSA_MAX) => Ok(text.parse().unwrap_or(RSA_MAX)),
+        Ok(bits @ 2048..=RSA_MAX) => Ok(bits),
         Ok(bits) if bits > RSA_MAX => Err(format!("{bits} is too large for an RSA key length: {RSA_MAX} is the most.")),
         _ => Err("must be 2048 or higher in order to be considered safe.".into()),
     }
@@ -266,13 +269,7 @@ fn rsa_bits(text: &str) -> Result<u32, String> {
 /// `MDHttpProxy`
 pub(super) fn http_proxy(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     not_in_set(cmd)?;
-    match value.split_once(':') {
-        None => return Err("missing uri scheme".into()),
-        Some((scheme, _)) if !["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme)) => {
-            return Err("uri scheme must be http or https".into());
-        }
-        Some(_) => {}
-    }
+    check_scheme(value)?;
     text(cmd, |s| &mut s.http_proxy, value)
 }
 
