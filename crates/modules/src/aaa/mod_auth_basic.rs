@@ -11,10 +11,9 @@ use conf::{
 };
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
-use server::module::find_authn;
 use server::{Flow, Hook, Module, Order, Phase, Request};
 
-use super::mod_authn_core::{Source, auth_name, auth_type};
+use super::mod_authn_core::{Source, auth_name, auth_type, sources_or_file};
 use super::{Text, passwords};
 
 pub(crate) static MODULE: Module = Module {
@@ -122,20 +121,13 @@ async fn check_user(request: &mut Request) -> Flow {
 
 /// Asks the sources one after the other, until one knows the user.
 async fn ask_providers(request: &mut Request, conf: &BasicDir, user: &str, password: &str, realm: &str) -> Authn {
-    let default;
-    let sources = match conf.providers.get() {
-        Some(sources) => sources,
-        None => {
-            let Some(file) = find_authn(request.server.infos(), "file") else {
-                request.log("auth_basic", Level::Error, "AH01616: No Authn provider configured");
-                return Authn::Error;
-            };
-            default = vec![Source::plain(file)];
-            &default
-        }
+    let named = conf.providers.get().map_or(&[][..], Vec::as_slice);
+    let Some(sources) = sources_or_file(request, named) else {
+        request.log("auth_basic", Level::Error, "AH01616: No Authn provider configured");
+        return Authn::Error;
     };
     let mut answer = Authn::UserNotFound;
-    for source in sources {
+    for source in sources.iter() {
         answer = match conf.digest.or(false) {
             true => compare_digests(request, source, user, password, realm).await,
             false => source.check(request, user, password).await,

@@ -13,12 +13,11 @@ use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
-use server::module::find_authn;
 use server::{Flow, Hook, Module, Order, Phase, Request, Server};
 
 use self::clients::{Use, clients};
 use self::header::{Comparison, Credentials, Digest, RequestTarget, compare};
-use super::mod_authn_core::{Source, auth_name, auth_type};
+use super::mod_authn_core::{Source, auth_name, auth_type, sources_or_file};
 use super::passwords::{hex, same};
 
 pub(crate) static MODULE: Module = Module {
@@ -240,7 +239,7 @@ async fn check_user(request: &mut Request) -> Flow {
         let text = format!("AH10560: invalid or missing qop value '{qop}', RFC 2069 is no longer supported: {uri}");
         return refuse(request, &rules, &realm, Some(&digest), &text);
     }
-    let method = sent(request).0;
+    let SentLine { method, .. } = sent_line(request);
     if !same(&response(&rules, &digest, &secret, &method), &digest.response) {
         let text = format!("AH01794: user {user}: password mismatch: {uri}");
         return refuse(request, &rules, &realm, Some(&digest), &text);
@@ -250,7 +249,7 @@ async fn check_user(request: &mut Request) -> Flow {
         return challenge(request, &rules, &realm, Some(&digest), stale);
     }
     let rspauth = response(&rules, &digest, &secret, "");
-    request.notes.set(NOTE, info(request, &rules, &realm, &digest, &rspauth));
+    request.notes.set(NOTE, authentication_info(request, &rules, &realm, &digest, &rspauth));
     Flow::Ok
 }
 
@@ -266,17 +265,22 @@ fn response(rules: &Rules, digest: &Digest, secret: &str, method: &str) -> Strin
     hash(format!("{secret}:{}:{nc}:{cnonce}:{qop}:{place}", digest.nonce))
 }
 
-/// Method and target as the client sent them, even if the request has changed since.
-fn sent(request: &Request) -> (String, String) {
+/// The request line as the client sent it, even if the request has changed since.
+struct SentLine {
+    method: String,
+    target: String,
+}
+
+fn sent_line(request: &Request) -> SentLine {
     let line = request.request_line();
     let mut words = line.split(' ');
     let mut next = || words.next().unwrap_or_default().to_string();
-    (next(), next())
+    SentLine { method: next(), target: next() }
 }
 
 /// Checks that the client signed the target of this request.
 fn check_place(request: &Request, digest: &Digest) -> Result<(), Flow> {
-    let target = sent(request).1;
+    let SentLine { target, .. } = sent_line(request);
     let host = request.server_name();
     let place = RequestTarget {
         target: &target,
@@ -303,19 +307,11 @@ fn check_place(request: &Request, digest: &Digest) -> Result<(), Flow> {
 
 /// The stored digest of user, realm and password, from the first source that knows the user.
 async fn find_secret(request: &mut Request, rules: &Rules, user: &str, realm: &str) -> Result<String, Authn> {
-    let default;
-    let sources = match rules.providers.as_slice() {
-        [] => {
-            let Some(file) = find_authn(request.server.infos(), "file") else {
-                request.log("auth_digest", Level::Error, "AH01770: No Authn provider configured");
-                return Err(Authn::Error);
-            };
-            default = [Source::plain(file)];
-            &default[..]
-        }
-        sources => sources,
+    let Some(sources) = sources_or_file(request, &rules.providers) else {
+        request.log("auth_digest", Level::Error, "AH01770: No Authn provider configured");
+        return Err(Authn::Error);
     };
-    for source in sources {
+    for source in sources.iter() {
         match source.realm_hash(request, user, realm, rules.algorithm).await {
             Some(Err(Authn::UserNotFound)) => {}
             Some(answer) => return answer,
@@ -399,7 +395,7 @@ fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Diges
 }
 
 /// `Authentication-Info`: proof that we know the password too, and the next nonce if this one is about to expire.
-fn info(request: &Request, rules: &Rules, realm: &str, digest: &Digest, rspauth: &str) -> String {
+fn authentication_info(request: &Request, rules: &Rules, realm: &str, digest: &Digest, rspauth: &str) -> String {
     /// A nonce is replaced this many seconds before its end.
     const BEFORE: i64 = 30;
     let age = nonce::time_of(&digest.nonce, realm, digest.opaque.as_deref())

@@ -9,13 +9,12 @@ use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
 use server::PhaseHook::Later;
 use server::authz::{Authn, RealmDigest};
-use server::module::find_authn;
 use server::{
     Body, Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request, RequestBody, RequestKind, Server,
 };
 
 use super::Text;
-use super::mod_authn_core::{Source, auth_name, auth_type};
+use super::mod_authn_core::{Source, auth_name, auth_type, sources_or_file};
 use super::passwords::{hex, same};
 use crate::session::data::form_text;
 use crate::session::mod_session;
@@ -302,20 +301,13 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Asks the sources of passwords.
 async fn check(request: &mut Request, dir: &FormDir, user: &str, password: &str) -> Flow {
-    let default;
-    let sources = match dir.providers.get() {
-        Some(sources) => sources,
-        None => {
-            let Some(file) = find_authn(request.server.infos(), "file") else {
-                request.log("auth_form", Level::Error, "AH01806: no authn provider configured");
-                return Flow::Status(500);
-            };
-            default = vec![Source::plain(file)];
-            &default
-        }
+    let named = dir.providers.get().map_or(&[][..], Vec::as_slice);
+    let Some(sources) = sources_or_file(request, named) else {
+        request.log("auth_form", Level::Error, "AH01806: no authn provider configured");
+        return Flow::Status(500);
     };
     let mut answer = Authn::UserNotFound;
-    for source in sources {
+    for source in sources.iter() {
         answer = source.check(request, user, password).await;
         if answer != Authn::UserNotFound {
             break;

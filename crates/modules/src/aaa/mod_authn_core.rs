@@ -2,6 +2,8 @@
 //!
 //! Apache manual: mod_authn_core.
 
+use std::borrow::Cow;
+
 use conf::directive::Args::{Section, Take1};
 use conf::words::next_word;
 use conf::{
@@ -66,11 +68,6 @@ impl Source {
         Ok(Source { provider, layer: None })
     }
 
-    /// A source of the program itself.
-    pub(super) fn plain(provider: &'static AuthnProvider) -> Source {
-        Source { provider, layer: None }
-    }
-
     /// A source with settings of its own.
     pub(super) fn layered(provider: &'static AuthnProvider, layer: Layer) -> Source {
         Source { provider, layer: Some(layer) }
@@ -103,6 +100,14 @@ impl Source {
         outside.into_iter().for_each(|outside| request.leave(outside));
         Some(answer)
     }
+}
+
+/// The sources that a section names; the password file if it names none. `None`: there is no source of that kind.
+pub(super) fn sources_or_file<'a>(request: &Request, named: &'a [Source]) -> Option<Cow<'a, [Source]>> {
+    if !named.is_empty() {
+        return Some(Cow::Borrowed(named));
+    }
+    find_authn(request.server.infos(), "file").map(|file| Cow::Owned(vec![Source { provider: file, layer: None }]))
 }
 
 /// Names a password source, for later lines.
