@@ -22,10 +22,10 @@ pub mod manual;
 pub mod mappers;
 pub mod md;
 pub mod metadata;
-mod permits;
 pub mod proxy;
 mod run_directory;
 pub mod session;
+mod slots;
 pub mod ssl;
 #[cfg(test)]
 mod testing;

@@ -28,7 +28,7 @@ use apr1::{APR1, apr1};
 use cost::{Cost, cost};
 
 use super::mod_authn_socache;
-use crate::permits::Permits;
+use crate::slots::Slots;
 
 /// How long a correct password is cached.
 const REMEMBERED: Duration = Duration::from_secs(300);
@@ -38,7 +38,7 @@ const REMEMBERED_MAX: usize = 4096;
 /// The most checks at a time, including those that wait for a processor: at the highest cost that is half a minute of
 /// two processors, and no client waits longer.
 const CHECKED_MAX: usize = 128;
-static CHECKED: Permits = Permits::new(CHECKED_MAX);
+static CHECKED: Slots = Slots::new(CHECKED_MAX);
 
 /// Why a password was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,10 @@ pub(super) async fn is_right(password: &[u8], stored: &str) -> Result<bool, Unch
     if is_remembered(&mark) {
         return Ok(true);
     }
-    let permit = CHECKED.take().ok_or(Unchecked::Busy)?;
+    let slot = CHECKED.take().ok_or(Unchecked::Busy)?;
     let (password, stored) = (password.to_vec(), stored.to_string());
     let right = offload(Load::Compute, move || check(&password, &stored)).await?;
-    drop(permit);
+    drop(slot);
     if right {
         remember(mark);
     }

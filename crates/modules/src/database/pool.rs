@@ -29,7 +29,7 @@ struct State {
     waiting: VecDeque<Arc<Mutex<Wait>>>,
 }
 
-/// A query that waits for a permit.
+/// A query that waits for a slot.
 #[derive(Debug)]
 enum Wait {
     For(Waker),
@@ -37,7 +37,7 @@ enum Wait {
 }
 
 /// The right to use one connection.
-struct Permit(Arc<Pool>);
+struct ConnectionSlot(Arc<Pool>);
 
 impl Pool {
     pub(super) fn new(plan: Plan) -> Pool {
@@ -56,10 +56,10 @@ impl Pool {
         limit: Duration,
     ) -> Result<Rows, Failure> {
         let deadline = Instant::now() + limit;
-        let Ok(permit) = timeout_at(deadline, Permit::take(self.clone())).await else {
+        let Ok(slot) = timeout_at(deadline, ConnectionSlot::take(self.clone())).await else {
             return Err(Failure::NoConnection("AH02655: Failed to acquire DBD connection from pool!".into()));
         };
-        offload(Load::Database, move || permit.0.run(&label, values, deadline)).await
+        offload(Load::Database, move || slot.0.run(&label, values, deadline)).await
     }
 
     fn run(&self, label: &str, values: Vec<Value>, deadline: Instant) -> Result<Rows, Failure> {
@@ -132,8 +132,8 @@ impl Pool {
     }
 }
 
-impl Permit {
-    async fn take(pool: Arc<Pool>) -> Permit {
+impl ConnectionSlot {
+    async fn take(pool: Arc<Pool>) -> ConnectionSlot {
         let mut queued = None;
         {
             let mut state = pool.state();
@@ -148,11 +148,11 @@ impl Permit {
         if let Some(queued) = queued {
             queued.granted().await;
         }
-        Permit(pool)
+        ConnectionSlot(pool)
     }
 }
 
-impl Drop for Permit {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         pass_on(&self.0);
     }

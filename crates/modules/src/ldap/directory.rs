@@ -19,7 +19,7 @@ pub(crate) use super::message::{Aliases, Scope, Search};
 use super::mod_ldap::{Limits, limits};
 use super::{pool, referral};
 use crate::cache::shared::Key;
-use crate::permits::Permit;
+use crate::slots::Slot;
 
 /// The part of the directory that a section queries.
 #[derive(Clone, Debug)]
@@ -65,8 +65,8 @@ pub(crate) struct Directory<'a> {
     identity: Identity,
     limits: Limits,
     connection: Option<Connection>,
-    /// The permission to query at all.
-    permit: Option<Permit>,
+    /// The right to query at all.
+    slot: Option<Slot>,
     /// The reason for the last result, in Apache's words.
     pub(crate) reason: &'static str,
 }
@@ -91,7 +91,7 @@ impl<'a> Directory<'a> {
             identity,
             limits: limits(request),
             connection: None,
-            permit: None,
+            slot: None,
             reason: "",
         }
     }
@@ -103,10 +103,10 @@ impl<'a> Directory<'a> {
 
     /// Gets a connection bound as the identity.
     async fn open(&mut self) -> Result<(), Code> {
-        if self.permit.is_none() {
-            self.permit = pool::ASKING.take();
+        if self.slot.is_none() {
+            self.slot = pool::ASKING.take();
         }
-        if self.permit.is_none() {
+        if self.slot.is_none() {
             self.request.log("ldap", Level::Error, "a directory is not asked: too many requests are asking already");
             return self.fails(Code::TOO_MANY, "LDAP: no turn");
         }

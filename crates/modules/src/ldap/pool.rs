@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use gateway::backend::remote::Address;
 
 use super::connection::{Connection, Identity};
-use crate::permits::Permits;
+use crate::slots::Slots;
 
 /// The most requests of a child that may query at a time, for all directories together; also the most idle connections.
 const ASKING_MAX: usize = 128;
-pub(super) static ASKING: Permits = Permits::new(ASKING_MAX);
+pub(super) static ASKING: Slots = Slots::new(ASKING_MAX);
 
 struct Idle {
     hosts: Arc<[Address]>,

@@ -34,27 +34,27 @@ impl Change {
     }
 
     /// Why the server refuses this; `None`: it does not. `is_file`: the resource has its own executable bit.
-    fn refusal(&self, is_file: bool) -> Option<Refusal> {
+    fn refusal(&self, is_file: bool) -> Option<PropertyRefusal> {
         let name = self.name();
         if !LIVE.contains(&(&*name.space, &*name.local)) {
             return None;
         }
         if !is_executable(name) || !is_file {
-            return Some(Refusal::ReadOnly);
+            return Some(PropertyRefusal::ReadOnly);
         }
-        let Change::Set(element) = self else { return Some(Refusal::CannotRemove) };
+        let Change::Set(element) = self else { return Some(PropertyRefusal::CannotRemove) };
         match element.text().as_str() {
             "T" | "F" => None,
-            "" => Some(Refusal::NoValue),
-            text if text.len() == 1 => Some(Refusal::InvalidValue),
-            _ => Some(Refusal::TooLong),
+            "" => Some(PropertyRefusal::NoValue),
+            text if text.len() == 1 => Some(PropertyRefusal::InvalidValue),
+            _ => Some(PropertyRefusal::TooLong),
         }
     }
 }
 
 /// Why a property is left as it is.
 #[derive(Clone, Copy)]
-enum Refusal {
+enum PropertyRefusal {
     ReadOnly,
     CannotRemove,
     NoValue,
@@ -62,18 +62,18 @@ enum Refusal {
     TooLong,
 }
 
-impl Refusal {
+impl PropertyRefusal {
     fn text(self) -> &'static str {
         match self {
-            Refusal::ReadOnly => "Property is read-only.",
-            Refusal::CannotRemove => "The 'executable' property cannot be removed.",
-            Refusal::NoValue => {
+            PropertyRefusal::ReadOnly => "Property is read-only.",
+            PropertyRefusal::CannotRemove => "The 'executable' property cannot be removed.",
+            PropertyRefusal::NoValue => {
                 "The 'executable' property expects a single character, valued 'T' or 'F'. There was no value submitted."
             }
-            Refusal::InvalidValue => {
+            PropertyRefusal::InvalidValue => {
                 "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted is invalid."
             }
-            Refusal::TooLong => {
+            PropertyRefusal::TooLong => {
                 "The 'executable' property expects a single character, valued 'T' or 'F'. The value submitted has too \
                  many characters."
             }
@@ -82,7 +82,7 @@ impl Refusal {
 
     /// The number of the error in Apache's log.
     fn number(self) -> u16 {
-        if matches!(self, Refusal::ReadOnly) { 201 } else { 0 }
+        if matches!(self, PropertyRefusal::ReadOnly) { 201 } else { 0 }
     }
 }
 
@@ -96,7 +96,8 @@ pub(super) async fn proppatch(request: &mut Request) -> Result<HandlerResult, Fa
     let changes = changes(document)?;
     let claim = Claim::of(request)?;
     let target = resource.target.clone();
-    let refusals: Vec<Option<Refusal>> = changes.iter().map(|change| change.refusal(!resource.is_collection)).collect();
+    let refusals: Vec<Option<PropertyRefusal>> =
+        changes.iter().map(|change| change.refusal(!resource.is_collection)).collect();
     let names: Vec<(Name, bool)> =
         changes.iter().map(|change| (change.name().clone(), matches!(change, Change::Set(_)))).collect();
     let is_refused = refusals.iter().any(Option::is_some);
@@ -212,7 +213,7 @@ fn push_outcomes(
     out: &mut String,
     prefixes: &Prefixes,
     names: &[(Name, bool)],
-    refusals: &[Option<Refusal>],
+    refusals: &[Option<PropertyRefusal>],
     is_refused: bool,
 ) {
     if !is_refused {
