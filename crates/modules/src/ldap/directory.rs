@@ -2,6 +2,7 @@
 //!
 //! Apache manual: mod_ldap; results and reasons measured on 2.4.71.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use conf::Level;
@@ -14,8 +15,8 @@ use super::cache::{self, COMPARES, SEARCHES};
 use super::code::Code;
 use super::connection::{Connection, Identity, Response};
 use super::filter::Filter;
-use super::message::Question;
 pub(crate) use super::message::{Aliases, Scope, Search};
+use super::message::{Entry, Question};
 use super::mod_ldap::{Limits, limits};
 use super::{pool, referral};
 use crate::cache::shared::Key;
@@ -47,6 +48,37 @@ pub(crate) struct Groups<'a> {
     pub(crate) attributes: &'a [String],
     pub(crate) classes: &'a [String],
     pub(crate) depth: i64,
+}
+
+/// The reasons why a query has no answer, in Apache's words.
+#[derive(Clone, Copy)]
+struct NoAnswer {
+    /// The server closes the connection.
+    down: &'static str,
+    /// The server does not answer in time.
+    timeout: &'static str,
+}
+
+/// A walk through nested groups.
+struct GroupWalk<'a> {
+    root: &'a str,
+    attribute: &'a str,
+    value: &'a str,
+    groups: &'a Groups<'a>,
+    /// The groups that were examined, or will be.
+    seen: Vec<String>,
+    /// The result for the last group.
+    last: Code,
+    /// The last result that does not tell whether a group has the value.
+    unsure: Option<Code>,
+}
+
+impl GroupWalk<'_> {
+    fn note_unsure(&mut self, code: Code) {
+        if code.is_unsure() {
+            self.unsure = Some(code);
+        }
+    }
 }
 
 /// The most groups examined for one line: whoever writes them could keep the directory busy.
@@ -85,15 +117,7 @@ impl Drop for Directory<'_> {
 impl<'a> Directory<'a> {
     /// Queries as this identity; anonymous without a name.
     pub(crate) fn new(request: &'a Request, search_base: &'a SearchBase, identity: Identity) -> Directory<'a> {
-        Directory {
-            request,
-            search_base,
-            identity,
-            limits: limits(request),
-            connection: None,
-            slot: None,
-            reason: "",
-        }
+        Directory { request, search_base, identity, limits: limits(request), connection: None, slot: None, reason: "" }
     }
 
     fn fails<T>(&mut self, code: Code, reason: &'static str) -> Result<T, Code> {
@@ -185,13 +209,8 @@ impl<'a> Directory<'a> {
         result
     }
 
-    /// Queries, with the configured number of retries after a lost connection, and follows referrals. `reasons`: for a
-    /// server that closes the connection, and for one that does not answer.
-    async fn ask_again(
-        &mut self,
-        question: &Question<'_>,
-        reasons: [&'static str; 2],
-    ) -> Result<(Code, Response), Code> {
+    /// Queries, with the configured number of retries after a lost connection, and follows referrals.
+    async fn ask_again(&mut self, question: &Question<'_>, no_answer: NoAnswer) -> Result<(Code, Response), Code> {
         let mut failures = 0;
         loop {
             Box::pin(self.open()).await?;
@@ -199,31 +218,33 @@ impl<'a> Directory<'a> {
                 Ok(answered) => answered,
                 Err(Code::SERVER_DOWN) => {
                     failures += 1;
-                    self.reason = reasons[0];
+                    self.reason = no_answer.down;
                     if failures > self.limits.retries {
                         return Err(Code::SERVER_DOWN);
                     }
                     self.pause().await;
                     continue;
                 }
-                Err(code) => return self.fails(code, if code == Code::TIMEOUT { reasons[1] } else { reasons[0] }),
+                Err(Code::TIMEOUT) => return self.fails(Code::TIMEOUT, no_answer.timeout),
+                Err(code) => return self.fails(code, no_answer.down),
             };
             let followed = referral::follow(self.request, &self.identity, &self.limits, question, code, response);
             return Ok(Box::pin(followed).await);
         }
     }
 
-    /// The entries found by a search.
+    /// The entries found by a search. `failed` is the reason if the server answers with an error.
     async fn search(
         &mut self,
         search: &Search<'_>,
-        reasons: [&'static str; 3],
-    ) -> Result<Vec<super::message::Entry>, Code> {
-        let (code, response) = Box::pin(self.ask_again(&Question::Search(search), [reasons[0], reasons[1]])).await?;
+        no_answer: NoAnswer,
+        failed: &'static str,
+    ) -> Result<Vec<Entry>, Code> {
+        let (code, response) = Box::pin(self.ask_again(&Question::Search(search), no_answer)).await?;
         match code {
             // There are more than wanted, which is enough to know.
             Code::SUCCESS | Code::SIZE_LIMIT => Ok(response.entries),
-            code => self.fails(code, reasons[2]),
+            code => self.fails(code, failed),
         }
     }
 
@@ -243,12 +264,11 @@ impl<'a> Directory<'a> {
             most: 2,
             seconds: self.limits.seconds(),
         };
-        let reasons = [
-            "ldap_search_ext_s() for user failed with server down",
-            "ldap_search_ext_s() for user failed with timeout",
-            FAILED,
-        ];
-        let entries = self.search(&search, reasons).await?;
+        let no_answer = NoAnswer {
+            down: "ldap_search_ext_s() for user failed with server down",
+            timeout: "ldap_search_ext_s() for user failed with timeout",
+        };
+        let entries = self.search(&search, no_answer, FAILED).await?;
         match &entries[..] {
             [entry] => {
                 let values = search_base.attributes.iter().map(|name| entry.values(name).join("; ")).collect();
@@ -344,8 +364,11 @@ impl<'a> Directory<'a> {
             };
             return code;
         }
-        let reasons = ["ldap_compare_s() failed with server down", "ldap_compare_s() failed with timeout"];
-        let code = match Box::pin(self.ask_again(&Question::Compare { dn, attribute, value }, reasons)).await {
+        let no_answer = NoAnswer {
+            down: "ldap_compare_s() failed with server down",
+            timeout: "ldap_compare_s() failed with timeout",
+        };
+        let code = match Box::pin(self.ask_again(&Question::Compare { dn, attribute, value }, no_answer)).await {
             Ok((code, _)) => code,
             Err(code) => return code,
         };
@@ -381,13 +404,13 @@ impl<'a> Directory<'a> {
             self.reason = "DN Comparison TRUE (cached)";
             return Code::COMPARE_TRUE;
         }
-        let reasons = [
-            "DN Comparison ldap_search_ext_s() failed with server down",
-            "DN Comparison ldap_search_ext_s() failed with timeout",
-            "DN Comparison ldap_search_ext_s() failed",
-        ];
+        let no_answer = NoAnswer {
+            down: "DN Comparison ldap_search_ext_s() failed with server down",
+            timeout: "DN Comparison ldap_search_ext_s() failed with timeout",
+        };
+        let failed = "DN Comparison ldap_search_ext_s() failed";
         let any = Filter::Present("objectClass".into());
-        let entries = match self.search(&self.base_search(other, &any, &[]), reasons).await {
+        let entries = match self.search(&self.base_search(other, &any, &[]), no_answer, failed).await {
             Ok(entries) => entries,
             Err(code) => return code,
         };
@@ -416,42 +439,20 @@ impl<'a> Directory<'a> {
         value: &str,
         groups: &Groups<'_>,
     ) -> Code {
-        let (mut level, mut seen, mut code) = (vec![group.to_string()], vec![group.to_string()], Code::COMPARE_FALSE);
-        let mut unsure = None;
+        let seen = vec![group.to_string()];
+        let mut level = seen.clone();
+        let mut walk =
+            GroupWalk { root: group, attribute, value, groups, seen, last: Code::COMPARE_FALSE, unsure: None };
         for depth in 1..=groups.depth {
             let mut next = Vec::new();
             for parent in &level {
-                let below = match Box::pin(self.subgroups(parent, groups)).await {
-                    Ok(below) => below,
-                    Err(failed) if depth == 1 => return failed,
-                    Err(failed) => {
-                        unsure = Some(failed).filter(|code| code.is_unsure()).or(unsure);
-                        continue;
-                    }
-                };
-                for dn in below {
-                    if seen.contains(&dn) {
-                        continue;
-                    }
-                    if seen.len() >= GROUPS_MAX {
-                        let text = format!("there are more than {GROUPS_MAX} groups in {group}: the rest is ignored");
-                        self.request.log("ldap", Level::Error, text);
-                        return Code::OTHER;
-                    }
-                    seen.push(dn.clone());
-                    code = self.compare(&dn, attribute, value).await;
-                    unsure = Some(code).filter(|code| code.is_unsure()).or(unsure);
-                    let most = groups.depth;
-                    if code == Code::COMPARE_TRUE {
-                        let text =
-                            format!("AH01295: Found user {value} in a subgroup ({dn}) at level {depth} of {most}.");
-                        self.request.log("ldap", Level::Debug, text);
-                        return code;
-                    }
-                    let text =
-                        format!("AH01296: User {value} not found in subgroup ({dn}) at level {depth} of {most}.");
-                    self.request.log("ldap", Level::Debug, text);
-                    next.push(dn);
+                match Box::pin(self.subgroups(parent, groups)).await {
+                    Ok(below) => match self.compare_level(&mut walk, below, depth).await {
+                        ControlFlow::Continue(new) => next.extend(new),
+                        ControlFlow::Break(code) => return code,
+                    },
+                    Err(code) if depth == 1 => return code,
+                    Err(code) => walk.note_unsure(code),
                 }
             }
             if next.is_empty() {
@@ -459,7 +460,42 @@ impl<'a> Directory<'a> {
             }
             level = next;
         }
-        unsure.unwrap_or(code)
+        walk.unsure.unwrap_or(walk.last)
+    }
+
+    /// Looks for the value in the groups of one level that are new; returns these if none has it. `Break`: the result of
+    /// the whole walk.
+    async fn compare_level(
+        &mut self,
+        walk: &mut GroupWalk<'_>,
+        below: Vec<String>,
+        depth: i64,
+    ) -> ControlFlow<Code, Vec<String>> {
+        let mut new = Vec::new();
+        for dn in below {
+            if walk.seen.contains(&dn) {
+                continue;
+            }
+            if walk.seen.len() >= GROUPS_MAX {
+                let text = format!("there are more than {GROUPS_MAX} groups in {}: the rest is ignored", walk.root);
+                self.request.log("ldap", Level::Error, text);
+                return ControlFlow::Break(Code::OTHER);
+            }
+            walk.seen.push(dn.clone());
+            let code = self.compare(&dn, walk.attribute, walk.value).await;
+            walk.last = code;
+            walk.note_unsure(code);
+            let (value, most) = (walk.value, walk.groups.depth);
+            if code == Code::COMPARE_TRUE {
+                let text = format!("AH01295: Found user {value} in a subgroup ({dn}) at level {depth} of {most}.");
+                self.request.log("ldap", Level::Debug, text);
+                return ControlFlow::Break(code);
+            }
+            let text = format!("AH01296: User {value} not found in subgroup ({dn}) at level {depth} of {most}.");
+            self.request.log("ldap", Level::Debug, text);
+            new.push(dn);
+        }
+        ControlFlow::Continue(new)
     }
 
     /// The groups that are members of a group. `Err`: it is not a group, or the answer is unknown.
@@ -481,12 +517,12 @@ impl<'a> Directory<'a> {
         }
         self.request.log("ldap", Level::Debug, format!("AH01289: no cached SGL for {group}, retrieving from LDAP"));
         let any = Filter::Present("objectClass".into());
-        let reasons = [
-            "ldap_search_ext_s() for subgroups failed with server down",
-            "ldap_search_ext_s() for subgroups failed with timeout",
-            "ldap_search_ext_s() for subgroups failed",
-        ];
-        let entries = self.search(&self.base_search(group, &any, groups.attributes), reasons).await?;
+        let no_answer = NoAnswer {
+            down: "ldap_search_ext_s() for subgroups failed with server down",
+            timeout: "ldap_search_ext_s() for subgroups failed with timeout",
+        };
+        let failed = "ldap_search_ext_s() for subgroups failed";
+        let entries = self.search(&self.base_search(group, &any, groups.attributes), no_answer, failed).await?;
         let mut below = Vec::new();
         let mut members = Vec::new();
         for (entry, name) in entries.iter().flat_map(|entry| groups.attributes.iter().map(move |name| (entry, name))) {
