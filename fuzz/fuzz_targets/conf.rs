@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use conf::error::{Error, Phase};
-use conf::{Args, Language, ModuleInfo, Node, Reader, System};
+use conf::{Args, FileKind, Language, ModuleInfo, Node, Reader, System};
 use http::text::to_bytes;
 use libfuzzer_sys::fuzz_target;
 use server::{Sources, load};
@@ -167,16 +167,12 @@ impl System for Machine {
         }
     }
 
-    fn is_dir(&self, path: &str) -> bool {
-        matches!(path.trim_end_matches('/'), "" | "/etc" | "/etc/httpd" | "/etc/httpd/logs" | "/var/www/html")
-    }
-
-    fn exists(&self, path: &str) -> bool {
-        path == MAIN || path == OTHER || self.is_dir(path)
-    }
-
-    fn is_filled_file(&self, path: &str) -> bool {
-        path == MAIN || path == OTHER
+    fn file_kind(&self, path: &str) -> io::Result<FileKind> {
+        match path.trim_end_matches('/') {
+            _ if path == MAIN || path == OTHER => Ok(FileKind::Regular { is_empty: false }),
+            "" | "/etc" | "/etc/httpd" | "/etc/httpd/logs" | "/var/www/html" => Ok(FileKind::Directory),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn env(&self, name: &str) -> Option<String> {

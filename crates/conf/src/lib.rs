@@ -50,5 +50,5 @@ pub use refusal::{Failure, InArgument, Outcome, Refusal};
 pub use settings::{Gathered, Keyed, Listed, Merge, Own, Setting, Settings, SettingsMap, Stacked};
 pub use shown::{Digits, on_or_off};
 pub use source::{Origin, Source};
-pub use system::System;
+pub use system::{FileKind, System};
 pub use tree::Node;

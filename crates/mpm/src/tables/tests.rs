@@ -5,7 +5,9 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use conf::{Context, DirectiveContext, Error, Errors, Language, Node, Origin, SettingsMap, Source, System, apply};
+use conf::{
+    Context, DirectiveContext, Error, Errors, FileKind, Language, Node, Origin, SettingsMap, Source, System, apply,
+};
 
 use super::*;
 use crate::settings::Listen;
@@ -19,14 +21,12 @@ impl System for Machine {
     fn list(&self, _: &str) -> io::Result<Vec<String>> {
         Err(io::ErrorKind::NotFound.into())
     }
-    fn is_dir(&self, path: &str) -> bool {
-        path == "/srv"
-    }
-    fn exists(&self, path: &str) -> bool {
-        matches!(path, "/srv" | "/srv/file")
-    }
-    fn is_filled_file(&self, path: &str) -> bool {
-        path == "/srv/file"
+    fn file_kind(&self, path: &str) -> io::Result<FileKind> {
+        match path {
+            "/srv" => Ok(FileKind::Directory),
+            "/srv/file" => Ok(FileKind::Regular { is_empty: false }),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
     }
     fn env(&self, _: &str) -> Option<String> {
         None

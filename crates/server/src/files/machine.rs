@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::OnceLock;
 
-use conf::System;
+use conf::{FileKind, System};
 use http::text::from_bytes;
 
 use crate::paths::{c_path, os_path};
@@ -47,16 +47,13 @@ impl System for Machine {
             .collect()
     }
 
-    fn is_dir(&self, path: &str) -> bool {
-        os_path(path).is_dir()
-    }
-
-    fn exists(&self, path: &str) -> bool {
-        os_path(path).exists()
-    }
-
-    fn is_filled_file(&self, path: &str) -> bool {
-        std::fs::metadata(os_path(path)).is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+    fn file_kind(&self, path: &str) -> io::Result<FileKind> {
+        let meta = std::fs::metadata(os_path(path))?;
+        Ok(match meta.file_type() {
+            kind if kind.is_dir() => FileKind::Directory,
+            kind if kind.is_file() => FileKind::Regular { is_empty: meta.len() == 0 },
+            _ => FileKind::Special,
+        })
     }
 
     fn env(&self, name: &str) -> Option<String> {
