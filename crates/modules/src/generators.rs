@@ -1,5 +1,6 @@
 //! Modules that generate content.
 
+mod arguments;
 mod backends;
 mod daemons;
 pub(crate) mod exec;

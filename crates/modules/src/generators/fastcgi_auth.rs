@@ -5,6 +5,7 @@ use gateway::backend::{Class, Verdict, authorize};
 use gateway::{Caller, StderrMessages};
 use server::{Flow, Request};
 
+use super::arguments::check_accessible;
 use crate::aaa::mod_auth_basic::{challenge_of, credentials};
 use crate::aaa::mod_authn_core::auth_type;
 
@@ -56,9 +57,7 @@ impl Check {
 /// Takes the path of an application, which must exist.
 pub(super) fn set(cmd: &mut Cmd<'_>, check: Check, path: &str) -> Outcome {
     let path = cmd.context.server_relative(path);
-    if let Err(error) = std::fs::metadata(&path) {
-        return Err(format!("{} {path} cannot be accessed: {}", check.names().0, sys::describe(&error)).into());
-    }
+    check_accessible(cmd, check.names().0, &path)?;
     match check {
         Check::Authenticator => cmd.set(|dir: &mut Checkers| &mut dir.authenticator, path),
         Check::Authorizer => cmd.set(|dir: &mut Checkers| &mut dir.authorizer, path),

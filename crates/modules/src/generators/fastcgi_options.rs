@@ -15,6 +15,7 @@ const KILL_INTERVAL: Duration = Duration::from_secs(300);
 /// The most of a class, and of all together.
 const MAX_CLASS: u64 = 10;
 const MAX: u64 = 50;
+
 /// The directive that names an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -84,7 +85,7 @@ enum Meaning {
     Ignored,
     /// The option takes no value and has no effect here.
     IgnoredFlag,
-    Text(fn(&mut Application, &str) -> Result<(), String>),
+    Text(fn(&Cmd<'_>, &mut Application, &str) -> Result<(), String>),
     Flag(fn(&mut Application)),
     Refused(&'static str),
 }
@@ -105,9 +106,9 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-autoUpdate", D, IgnoredFlag),
     ("-flush", S | E | D, Meaning::Flag(|a| a.flush = true)),
     ("-gainValue", D, Ignored),
-    ("-group", S, Text(|a, v| { a.group = Some(v.to_string()); Ok(()) })),
+    ("-group", S, Text(|_, a, v| { a.group = Some(v.to_string()); Ok(()) })),
     ("-group", E, Ignored),
-    ("-host", E, Text(|a, v| host(v).map(|v| a.address = Some(Address::Host(v))))),
+    ("-host", E, Text(|_, a, v| host(v).map(|v| a.address = Some(Address::Host(v))))),
     ("-idle-timeout", S | E | D, Number(|a, n| a.idle_timeout = seconds(n))),
     ("-init-start-delay", S | D, Ignored),
     ("-initial-env", S | D, Text(initial_env)),
@@ -120,7 +121,7 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-multiThreshold", D, Ignored),
     ("-multiThreshhold", D, Ignored),
     ("-nph", S | E | D, Meaning::Flag(|a| a.nph = true)),
-    ("-pass-header", S | E | D, Text(|a, v| { a.passed.push(v.to_string()); Ok(()) })),
+    ("-pass-header", S | E | D, Text(|_, a, v| { a.passed.push(v.to_string()); Ok(()) })),
     ("-port", S, Refused("it is reached over a private socket; use FastCgiExternalServer for an application that listens itself")),
     ("-priority", S | D, Text(priority)),
     ("-processSlack", D, Ignored),
@@ -129,11 +130,11 @@ const OPTIONS: &[(&str, u8, Meaning)] = &[
     ("-restart-delay", S | D, Ignored),
     ("-singleThreshold", D, Ignored),
     ("-singleThreshhold", D, Ignored),
-    ("-socket", E, Text(|a, v| { a.address = Some(Address::Socket(v.to_string())); Ok(()) })),
+    ("-socket", E, Text(|_, a, v| { a.address = Some(Address::Socket(v.to_string())); Ok(()) })),
     ("-socket", S, Ignored),
     ("-startDelay", D, Ignored),
     ("-updateInterval", D, Ignored),
-    ("-user", S, Text(|a, v| { a.user = Some(v.to_string()); Ok(()) })),
+    ("-user", S, Text(|_, a, v| { a.user = Some(v.to_string()); Ok(()) })),
     ("-user", E, Ignored),
 ];
 
@@ -144,10 +145,10 @@ fn host(value: &str) -> Result<String, String> {
     }
 }
 
-fn initial_env(application: &mut Application, value: &str) -> Result<(), String> {
+fn initial_env(cmd: &Cmd<'_>, application: &mut Application, value: &str) -> Result<(), String> {
     let (name, value) = match value.split_once('=') {
         Some((name, value)) => (name.to_string(), value.to_string()),
-        None => (value.to_string(), std::env::var(value).unwrap_or_default()),
+        None => (value.to_string(), cmd.context.system.env(value).unwrap_or_default()),
     };
     application.environment.push((name, value));
     Ok(())
@@ -156,7 +157,7 @@ fn initial_env(application: &mut Application, value: &str) -> Result<(), String>
 /// The maximum (nice(2)).
 const NICER_MAX: u8 = 19;
 
-fn priority(application: &mut Application, value: &str) -> Result<(), String> {
+fn priority(_: &Cmd<'_>, application: &mut Application, value: &str) -> Result<(), String> {
     application.nicer = match value.parse() {
         Ok(by @ 0..=NICER_MAX) => by,
         _ => return Err(format!("-priority {value}: write a number from 0 to {NICER_MAX}")),
@@ -210,7 +211,7 @@ pub(super) fn options(
                 set(application, parsed.in_argument(number + 1)?);
             }
             Meaning::Text(set) => {
-                let done = set(application, value()?).map_err(|why| format!("{directive}: {why}"));
+                let done = set(cmd, application, value()?).map_err(|why| format!("{directive}: {why}"));
                 done.in_argument(number + 1)?;
             }
             Meaning::Refused(why) => {

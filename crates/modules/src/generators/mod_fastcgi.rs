@@ -4,7 +4,6 @@
 //! mod_fastcgi 2.4.6, its documentation. The differences: the process manager looks after all applications, and a
 //! waiting request is woken when one is free.
 
-use super::obstacle::Obstacle;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use conf::directive::Args::{Flag, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
 use gateway::backend::{Class, FilterData, Head, respond, respond_over};
-use gateway::body_buffer::buffer_body;
+use gateway::body_buffer::{BufferError, buffer_body};
 use gateway::owners::Ownership;
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
@@ -25,6 +24,7 @@ use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waitin
 use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
 use super::fastcgi_classes::{FastCgiServer, application, class, named};
 use super::fastcgi_options::{Address, Application, Kind, options, run_as};
+use super::obstacle::Obstacle;
 use super::{backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
@@ -92,7 +92,7 @@ fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
     if let Some(Address::Socket(socket)) = &mut application.address {
         *socket = cmd.context.server_relative(socket);
     }
-    if kind == Kind::Server && !Path::new(&path).is_file() {
+    if kind == Kind::Server && !cmd.context.system.is_file(&path) {
         return Err(Refusal::argument(1, format!("{}: {path} is not a file", cmd.node.name)));
     }
     if let Some(run_as) = run_as(cmd, &application)? {
@@ -149,23 +149,21 @@ fn is_filtered(request: &Request) -> bool {
     request.handler_name() == Some("fastcgi-filter")
 }
 
-/// The conditions for running a file, in the order of mod_fastcgi.
-const ORDER: [Obstacle; 3] = [Obstacle::NeitherExecCgiNorAlias, Obstacle::Missing, Obstacle::Directory];
+/// What keeps a file from running, in the order of mod_fastcgi. Path information does not: the application decides.
+const ORDER: [(Obstacle, u16, &str); 3] = [
+    (Obstacle::NeitherExecCgiNorAlias, 403, "Options ExecCGI is off in this directory"),
+    (Obstacle::Missing, 404, "script not found or unable to stat"),
+    (Obstacle::Directory, 403, "attempt to invoke directory as script"),
+];
 
 /// Refuses a file that may not run. `None`: it may. One named in the configuration need not even exist.
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if named(request, &request.mapped.filename).is_some() {
         return None;
     }
-    let (status, text) = match Obstacle::first(request, &ORDER)? {
-        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => (403, "Options ExecCGI is off in this directory"),
-        Obstacle::Missing => (404, "script not found or unable to stat"),
-        Obstacle::Directory => (403, "attempt to invoke directory as script"),
-        // The application decides.
-        Obstacle::PathInfo => return None,
-    };
+    let (_, status, text) = Obstacle::first(request, &ORDER)?;
     request.log("fastcgi", Level::Error, format!("FastCGI: {text}: {}", request.mapped.filename));
-    Some(HandlerResult::Status(status))
+    Some(HandlerResult::Status(*status))
 }
 
 /// The conditions for passing a file to an application.
@@ -208,9 +206,8 @@ fn filter(request: &mut Request) -> Waiting<'_, HandlerResult> {
 
 /// Lets the application with this path serve the request.
 async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult {
-    if buffer_body(request, IN_MEMORY, MAX_BODY).await.is_err() {
-        request.log("fastcgi", Level::Info, "FastCGI: the body of a request cannot be read");
-        return HandlerResult::Status(400);
+    if let Err(status) = receive_body(request).await {
+        return HandlerResult::Status(status);
     }
     let application = application(request, &file);
     for name in &application.passed {
@@ -234,6 +231,17 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
             None => HandlerResult::Status(500),
         },
     }
+}
+
+/// Receives the whole body. `Err`: the status of the response.
+async fn receive_body(request: &mut Request) -> Result<(), u16> {
+    let Err(error) = buffer_body(request, IN_MEMORY, MAX_BODY).await else { return Ok(()) };
+    let level = match error {
+        BufferError::TooLong(_) | BufferError::File(_) => Level::Error,
+        BufferError::Body(_) => Level::Info,
+    };
+    request.log("fastcgi", level, format!("FastCGI: the body of a request cannot be read: {error}"));
+    Err(error.status())
 }
 
 fn caller(request: &Request, application: &Application) -> Caller {

@@ -4,13 +4,12 @@
 //! request is woken when a process is free, whereas mod_fcgid looks once a second; nothing is scanned, so the intervals
 //! have no effect; and the processes of a replaced file end.
 
-use super::obstacle::Obstacle;
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Take12, Take123, Words};
 use conf::{
-    Allowed, Cmd, Directive, Keyed, Level, Listed, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings,
-    shown,
+    Allowed, Cmd, Directive, InArgument as _, Keyed, Level, Listed, ModuleInfo, Outcome, Refusal, Setting, on_or_off,
+    row, settings, shown,
 };
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Score, respond};
 use gateway::body_buffer::{BufferError, buffer_body};
@@ -19,8 +18,10 @@ use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use server::paths::{base_name, dir_name};
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
+use super::arguments::check_accessible;
 use super::backends;
 use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
+use super::obstacle::{FileText, Obstacle};
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
 pub(crate) static MODULE: Module = Module {
@@ -52,7 +53,7 @@ const SERVER: Allowed = Allowed::SERVER;
 const GLOBAL: Allowed = Allowed::GLOBAL;
 
 /// A row of a directive with seconds; its field is set by the number.
-macro_rules! seconds {
+macro_rules! seconds_row {
     ($name:literal, $allowed:expr, $field:ident, $default:expr, $help:literal) => {
         row(
             $name,
@@ -68,7 +69,7 @@ macro_rules! seconds {
 }
 
 /// A row of a directive with a number.
-macro_rules! number {
+macro_rules! number_row {
     ($name:literal, $allowed:expr, $field:ident, $default:expr, $help:literal) => {
         row(
             $name,
@@ -84,7 +85,7 @@ macro_rules! number {
 }
 
 /// A row of a directive that is accepted and has no effect here.
-macro_rules! nothing {
+macro_rules! ignored_row {
     ($name:literal, $allowed:expr, $default:literal, $why:expr, $help:literal) => {
         row($name, $allowed, Take1(|_, _| Ok(())), $default, $help).without_effect($why)
     };
@@ -98,61 +99,61 @@ const DIRECTIVES: &[Directive] = &[
     row("FcgidAuthenticatorAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::Authenticator, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authentication to be passed along to lower modules upon failure"),
     row("FcgidAuthorizer", ACCESS, Take1(|c, v| fastcgi_auth::set(c, Check::Authorizer, v)), "", "a absolute authorizer file path"),
     row("FcgidAuthorizerAuthoritative", ACCESS, Flag(|c, on| fastcgi_auth::set_decides(c, Check::Authorizer, on)), on_or_off(AUTHORITATIVE), "Set to 'off' to allow authorization to be passed along to lower modules upon failure"),
-    seconds!("FcgidBusyTimeout", SERVER, busy, BUSY, "a fastcgi application will be killed after handling a request for BusyTimeout"),
-    nothing!("FcgidBusyScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for busy timeout process"),
+    seconds_row!("FcgidBusyTimeout", SERVER, busy, BUSY, "a fastcgi application will be killed after handling a request for BusyTimeout"),
+    ignored_row!("FcgidBusyScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for busy timeout process"),
     row("FcgidCmdOptions", SERVER, Words(set_command_options), "", "set processing options for a FastCGI command"),
-    seconds!("FcgidConnectTimeout", SERVER, connect, CONNECT, "Connect timeout to fastcgi application").differs("The server connects at once to processes that it has started."),
-    nothing!("FcgidErrorScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for exited process"),
-    nothing!("FcgidFixPathinfo", GLOBAL, "0", NO_FIX, "Set 1, if cgi.fix_pathinfo=1 in php.ini"),
-    seconds!("FcgidIdleTimeout", SERVER, idle, IDLE, "an idle fastcgi application will be killed after IdleTimeout"),
-    nothing!("FcgidIdleScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for idle timeout process"),
+    seconds_row!("FcgidConnectTimeout", SERVER, connect, CONNECT, "Connect timeout to fastcgi application").differs("The server connects at once to processes that it has started."),
+    ignored_row!("FcgidErrorScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for exited process"),
+    ignored_row!("FcgidFixPathinfo", GLOBAL, "0", NO_FIX, "Set 1, if cgi.fix_pathinfo=1 in php.ini"),
+    seconds_row!("FcgidIdleTimeout", SERVER, idle, IDLE, "an idle fastcgi application will be killed after IdleTimeout"),
+    ignored_row!("FcgidIdleScanInterval", GLOBAL, "120", NO_SCANS, "scan interval for idle timeout process"),
     row("FcgidInitialEnv", SERVER, Take12(add_initial_env), "", "an environment variable name and optional value to pass to FastCGI."),
-    seconds!("FcgidIOTimeout", SERVER, io, IO, "Communication timeout to fastcgi application"),
-    nothing!("FcgidIPCDir", GLOBAL, "logs/fcgidsock", NO_FILES, "fastcgi socket file path"),
-    number!("FcgidMaxProcesses", GLOBAL, max, MAX, "Max total process count"),
-    number!("FcgidMaxProcessesPerClass", SERVER, max_class, MAX_CLASS, "Max process count of one class of fastcgi application"),
-    number!("FcgidMaxRequestInMem", SERVER, in_memory, IN_MEMORY, "The part of HTTP request which greater than this limit will swap to disk"),
-    number!("FcgidMaxRequestLen", SERVER, max_body, MAX_BODY, "Max HTTP request length in byte"),
-    number!("FcgidMaxRequestsPerProcess", SERVER, requests, REQUESTS, "Max requests handled by each fastcgi application"),
-    number!("FcgidMinProcessesPerClass", SERVER, min_class, MIN_CLASS, "Min process count of one class of fastcgi application"),
-    number!("FcgidOutputBufferSize", SERVER, output_buffer, OUTPUT_BUFFER, "CGI output buffer size").differs("Output is passed on as it arrives; with 0, filters hold none of it back either."),
+    seconds_row!("FcgidIOTimeout", SERVER, io, IO, "Communication timeout to fastcgi application"),
+    ignored_row!("FcgidIPCDir", GLOBAL, "logs/fcgidsock", NO_FILES, "fastcgi socket file path"),
+    number_row!("FcgidMaxProcesses", GLOBAL, max, MAX, "Max total process count"),
+    number_row!("FcgidMaxProcessesPerClass", SERVER, max_class, MAX_CLASS, "Max process count of one class of fastcgi application"),
+    number_row!("FcgidMaxRequestInMem", SERVER, in_memory, IN_MEMORY, "The part of HTTP request which greater than this limit will swap to disk"),
+    number_row!("FcgidMaxRequestLen", SERVER, max_body, MAX_BODY, "Max HTTP request length in byte"),
+    number_row!("FcgidMaxRequestsPerProcess", SERVER, requests, REQUESTS, "Max requests handled by each fastcgi application"),
+    number_row!("FcgidMinProcessesPerClass", SERVER, min_class, MIN_CLASS, "Min process count of one class of fastcgi application"),
+    number_row!("FcgidOutputBufferSize", SERVER, output_buffer, OUTPUT_BUFFER, "CGI output buffer size").differs("Output is passed on as it arrives; with 0, filters hold none of it back either."),
     row("FcgidPassHeader", SERVER, Take1(add_pass_header), "", "Header name which will be passed to FastCGI as environment variable."),
-    seconds!("FcgidProcessLifeTime", SERVER, lifetime, LIFETIME, "fastcgi application lifetime"),
-    nothing!("FcgidProcessTableFile", GLOBAL, "logs/fcgid_shm", NO_FILES, "fastcgi shared memory file path"),
-    number!("FcgidSpawnScore", GLOBAL, spawn_score, SPAWN_SCORE, "Score of spawn"),
-    number!("FcgidSpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Spawn score up limit"),
-    number!("FcgidTerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Score of termination"),
-    number!("FcgidTimeScore", GLOBAL, time_score, TIME_SCORE, "Score of passage of time (in seconds)"),
+    seconds_row!("FcgidProcessLifeTime", SERVER, lifetime, LIFETIME, "fastcgi application lifetime"),
+    ignored_row!("FcgidProcessTableFile", GLOBAL, "logs/fcgid_shm", NO_FILES, "fastcgi shared memory file path"),
+    number_row!("FcgidSpawnScore", GLOBAL, spawn_score, SPAWN_SCORE, "Score of spawn"),
+    number_row!("FcgidSpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Spawn score up limit"),
+    number_row!("FcgidTerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Score of termination"),
+    number_row!("FcgidTimeScore", GLOBAL, time_score, TIME_SCORE, "Score of passage of time (in seconds)"),
     row("FcgidWin32PreventOrphans", GLOBAL, Flag(|_, _| Ok(())), "Off", "CGI process window is to be destroyed on Windows").without_effect("Windows only."),
     row("FcgidWrapper", Allowed::FILEINFO, Take123(add_wrapper), "", "The CGI wrapper file an optional URL suffix and an optional flag"),
-    nothing!("FcgidZombieScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for zombie process"),
+    ignored_row!("FcgidZombieScanInterval", GLOBAL, "3", NO_SCANS, "scan interval for zombie process"),
     // The names in versions before 2.3.
-    seconds!("BusyTimeout", SERVER, busy, BUSY, "Deprecated - Use 'FcgidBusyTimeout' instead"),
-    nothing!("BusyScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidBusyScanInterval' instead"),
+    seconds_row!("BusyTimeout", SERVER, busy, BUSY, "Deprecated - Use 'FcgidBusyTimeout' instead"),
+    ignored_row!("BusyScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidBusyScanInterval' instead"),
     row("DefaultInitEnv", SERVER, Take12(add_initial_env), "", "Deprecated - Use 'FcgidInitialEnv' instead"),
-    number!("DefaultMaxClassProcessCount", SERVER, max_class, MAX_CLASS, "Deprecated - Use 'FcgidMaxProcessesPerClass' instead"),
-    number!("DefaultMinClassProcessCount", SERVER, min_class, MIN_CLASS, "Deprecated - Use 'FcgidMinProcessesPerClass' instead"),
-    nothing!("ErrorScanInterval", GLOBAL, "3", NO_SCANS, "Deprecated - Use 'FcgidErrorScanInterval' instead"),
+    number_row!("DefaultMaxClassProcessCount", SERVER, max_class, MAX_CLASS, "Deprecated - Use 'FcgidMaxProcessesPerClass' instead"),
+    number_row!("DefaultMinClassProcessCount", SERVER, min_class, MIN_CLASS, "Deprecated - Use 'FcgidMinProcessesPerClass' instead"),
+    ignored_row!("ErrorScanInterval", GLOBAL, "3", NO_SCANS, "Deprecated - Use 'FcgidErrorScanInterval' instead"),
     row("FCGIWrapper", Allowed::FILEINFO, Take123(add_wrapper), "", "Deprecated - Use 'FcgidWrapper' instead"),
-    seconds!("IdleTimeout", SERVER, idle, IDLE, "Deprecated - Use 'FcgidIdleTimeout' instead"),
-    nothing!("IdleScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidIdleScanInterval' instead"),
-    seconds!("IPCCommTimeout", SERVER, io, IO, "Deprecated - Use 'FcgidIOTimeout' instead"),
-    seconds!("IPCConnectTimeout", SERVER, connect, CONNECT, "Deprecated - Use 'FcgidConnectTimeout' instead"),
-    number!("MaxProcessCount", GLOBAL, max, MAX, "Deprecated - Use 'FcgidMaxProcesses' instead"),
-    number!("MaxRequestInMem", SERVER, in_memory, IN_MEMORY, "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
-    number!("MaxRequestLen", SERVER, max_body, MAX_BODY, "Deprecated - Use 'FcgidMaxRequestLen' instead"),
-    number!("MaxRequestsPerProcess", SERVER, requests, REQUESTS, "Deprecated - Use 'FcgidMaxRequestsPerProcess' instead"),
-    number!("OutputBufferSize", SERVER, output_buffer, OUTPUT_BUFFER, "Deprecated - Use 'FcgidOutputBufferSize' instead"),
+    seconds_row!("IdleTimeout", SERVER, idle, IDLE, "Deprecated - Use 'FcgidIdleTimeout' instead"),
+    ignored_row!("IdleScanInterval", GLOBAL, "120", NO_SCANS, "Deprecated - Use 'FcgidIdleScanInterval' instead"),
+    seconds_row!("IPCCommTimeout", SERVER, io, IO, "Deprecated - Use 'FcgidIOTimeout' instead"),
+    seconds_row!("IPCConnectTimeout", SERVER, connect, CONNECT, "Deprecated - Use 'FcgidConnectTimeout' instead"),
+    number_row!("MaxProcessCount", GLOBAL, max, MAX, "Deprecated - Use 'FcgidMaxProcesses' instead"),
+    number_row!("MaxRequestInMem", SERVER, in_memory, IN_MEMORY, "Deprecated - Use 'FcgidMaxRequestInMem' instead"),
+    number_row!("MaxRequestLen", SERVER, max_body, MAX_BODY, "Deprecated - Use 'FcgidMaxRequestLen' instead"),
+    number_row!("MaxRequestsPerProcess", SERVER, requests, REQUESTS, "Deprecated - Use 'FcgidMaxRequestsPerProcess' instead"),
+    number_row!("OutputBufferSize", SERVER, output_buffer, OUTPUT_BUFFER, "Deprecated - Use 'FcgidOutputBufferSize' instead"),
     row("PassHeader", SERVER, Take1(add_pass_header), "", "Deprecated - Use 'FcgidPassHeader' instead"),
-    nothing!("PHP_Fix_Pathinfo_Enable", GLOBAL, "0", NO_FIX, "Deprecated - Use 'FcgidFixPathinfo' instead"),
-    seconds!("ProcessLifeTime", SERVER, lifetime, LIFETIME, "Deprecated - Use 'FcgidProcessLifeTime' instead"),
-    nothing!("SharememPath", GLOBAL, "logs/fcgid_shm", NO_FILES, "Deprecated - Use 'FcgidProcessTableFile' instead"),
-    nothing!("SocketPath", GLOBAL, "logs/fcgidsock", NO_FILES, "Deprecated - Use 'FcgidIPCDir' instead"),
-    number!("SpawnScore", GLOBAL, spawn_score, SPAWN_SCORE, "Deprecated - Use 'FcgidSpawnScore' instead"),
-    number!("SpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Deprecated - Use 'FcgidSpawnScoreUpLimit' instead"),
-    number!("TerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Deprecated - Use 'FcgidTerminationScore' instead"),
-    number!("TimeScore", GLOBAL, time_score, TIME_SCORE, "Deprecated - Use 'FcgidTimeScore' instead"),
-    nothing!("ZombieScanInterval", GLOBAL, "3", NO_SCANS, "Deprecated - Use 'FcgidZombieScanInterval' instead"),
+    ignored_row!("PHP_Fix_Pathinfo_Enable", GLOBAL, "0", NO_FIX, "Deprecated - Use 'FcgidFixPathinfo' instead"),
+    seconds_row!("ProcessLifeTime", SERVER, lifetime, LIFETIME, "Deprecated - Use 'FcgidProcessLifeTime' instead"),
+    ignored_row!("SharememPath", GLOBAL, "logs/fcgid_shm", NO_FILES, "Deprecated - Use 'FcgidProcessTableFile' instead"),
+    ignored_row!("SocketPath", GLOBAL, "logs/fcgidsock", NO_FILES, "Deprecated - Use 'FcgidIPCDir' instead"),
+    number_row!("SpawnScore", GLOBAL, spawn_score, SPAWN_SCORE, "Deprecated - Use 'FcgidSpawnScore' instead"),
+    number_row!("SpawnScoreUpLimit", GLOBAL, score_limit, SCORE_LIMIT, "Deprecated - Use 'FcgidSpawnScoreUpLimit' instead"),
+    number_row!("TerminationScore", GLOBAL, termination_score, TERMINATION_SCORE, "Deprecated - Use 'FcgidTerminationScore' instead"),
+    number_row!("TimeScore", GLOBAL, time_score, TIME_SCORE, "Deprecated - Use 'FcgidTimeScore' instead"),
+    ignored_row!("ZombieScanInterval", GLOBAL, "3", NO_SCANS, "Deprecated - Use 'FcgidZombieScanInterval' instead"),
 ];
 
 const BUSY: Duration = Duration::from_secs(300);
@@ -263,10 +264,7 @@ fn add_wrapper(cmd: &mut Cmd<'_>, line: &str, suffix: Option<&str>, option: Opti
     }
     let command = conf::words::words(line);
     let Some(program) = command.first() else { return Err("Invalid wrapper config".into()) };
-    if let Err(error) = std::fs::metadata(program) {
-        let message = format!("Wrapper {program} cannot be accessed: {}", sys::describe(&error));
-        return Err(Refusal::argument(1, message));
-    }
+    check_accessible(cmd, "Wrapper", program).in_argument(1)?;
     let suffix = suffix.unwrap_or_default().to_string();
     cmd.put(|d: &mut FcgidDir| &mut d.wrappers, suffix, Wrapper { command, is_virtual })
 }
@@ -277,10 +275,7 @@ fn set_command_options(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let Some((command, options)) = words.split_first() else {
         return Err(Refusal::missing("FcgidCmdOptions takes a command and its options"));
     };
-    if let Err(error) = std::fs::metadata(command) {
-        let message = format!("Command {command} cannot be accessed: {}", sys::describe(&error));
-        return Err(Refusal::argument(1, message));
-    }
+    check_accessible(cmd, "Command", command).in_argument(1)?;
     if options.is_empty() {
         return Err(Refusal::missing("At least one option must be specified for FcgidCmdOptions"));
     }
@@ -355,32 +350,35 @@ fn wrapper(request: &Request) -> Option<Wrapper> {
     of_suffix.or_else(|| conf.wrappers.get("")).cloned()
 }
 
-/// The conditions for asking an application, in the order of mod_fcgid. A virtual one needs no file.
-const ORDER: [Obstacle; 4] =
-    [Obstacle::NeitherExecCgiNorAlias, Obstacle::PathInfo, Obstacle::Missing, Obstacle::Directory];
-const VIRTUAL: [Obstacle; 2] = [Obstacle::NeitherExecCgiNorAlias, Obstacle::PathInfo];
+/// What keeps an application from being asked, in the order of mod_fcgid. Without a text the access log says enough.
+const ORDER: [(Obstacle, u16, Option<FileText>); 2] = [
+    (
+        Obstacle::NeitherExecCgiNorAlias,
+        403,
+        Some(|file| format!("location of script {file} does not have ExecCGI enabled")),
+    ),
+    (Obstacle::PathInfo, 404, Some(|file| format!("AcceptPathInfo off disallows user's path: {file}"))),
+];
+/// What else does, unless the application is a virtual one, which needs no file.
+const ORDER_OF_FILES: [(Obstacle, u16, Option<FileText>); 2] = [
+    (Obstacle::Missing, 404, None),
+    (Obstacle::Directory, 403, Some(|file| format!("attempt to invoke directory as script: {file}"))),
+];
 
 /// Refuses a file for which no application may be asked. `None`: one may.
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
     let is_virtual = wrapper(request).is_some_and(|wrapper| wrapper.is_virtual);
-    let order: &[Obstacle] = if is_virtual { &VIRTUAL } else { &ORDER };
-    let file = &request.mapped.filename;
-    let (status, text) = match Obstacle::first(request, order)? {
-        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => {
-            (403, format!("location of script {file} does not have ExecCGI enabled"))
-        }
-        Obstacle::PathInfo => (404, format!("AcceptPathInfo off disallows user's path: {file}")),
-        // The access log says enough.
-        Obstacle::Missing => return Some(HandlerResult::Status(404)),
-        Obstacle::Directory => (403, format!("attempt to invoke directory as script: {file}")),
-    };
-    request.log("fcgid", Level::Error, format!("mod_fcgid: {text}"));
-    Some(HandlerResult::Status(status))
+    let of_file = || Obstacle::first(request, &ORDER_OF_FILES).filter(|_| !is_virtual);
+    let (_, status, text) = Obstacle::first(request, &ORDER).or_else(of_file)?;
+    if let Some(text) = text {
+        request.log("fcgid", Level::Error, format!("mod_fcgid: {}", text(&request.mapped.filename)));
+    }
+    Some(HandlerResult::Status(*status))
 }
 
 fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
-        if let Err(status) = measure(request).await {
+        if let Err(status) = receive_body(request).await {
             return HandlerResult::Status(status);
         }
         let conf = request.host::<FcgidServer>();
@@ -403,7 +401,7 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
 }
 
 /// Receives the body, up to its limit. `Err`: the status of the response.
-async fn measure(request: &mut Request) -> Result<(), u16> {
+async fn receive_body(request: &mut Request) -> Result<(), u16> {
     let conf = request.host::<FcgidServer>();
     let max = conf.max_body();
     let why = match buffer_body(request, conf.in_memory(), max).await {

@@ -12,6 +12,7 @@ use gateway::backend::{Concurrency, PoolSettings};
 use http::text::to_bytes;
 use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
+use super::arguments::number;
 use super::backends;
 use super::perl::{self, Interpreters};
 
@@ -77,14 +78,14 @@ const DIRECTIVES: &[Directive] = &[
     row("PerlResponseHandler", ANY, Iterate(set_handler), "", "the Perl Response handler"),
     row("PerlHandler", ANY, Iterate(set_handler), "", "the Perl Response handler"),
     row("PerlFixupHandler", ANY, Iterate(add_fixup), "", "the Perl Fixup handler"),
-    row("PerlInterpStart", SERVER, Take1(|c, v| number(c, v, |s| &mut s.min)), "0", "Number of Perl interpreters to start").differs("This many are kept once the first request has come."),
-    row("PerlInterpMax", SERVER, Take1(|c, v| number(c, v, |s| &mut s.max)), "twice as many as there are processors, at least 5", "Max number of running Perl interpreters"),
+    row("PerlInterpStart", SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.min)), "0", "Number of Perl interpreters to start").differs("This many are kept once the first request has come."),
+    row("PerlInterpMax", SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.max)), "twice as many as there are processors, at least 5", "Max number of running Perl interpreters"),
     row("PerlInterpMinSpare", SERVER, Take1(|_, _| Ok(())), "3", "Min number of spare Perl interpreters").without_effect("Interpreters are started when requests wait for them."),
     row("PerlInterpMaxSpare", SERVER, Take1(|_, _| Ok(())), "3", "Max number of spare Perl interpreters").without_effect("Idle interpreters end after PerlInterpIdle."),
-    row("PerlInterpMaxRequests", SERVER, Take1(|c, v| number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "Max number of requests per Perl interpreters"),
-    row("PerlInterpIdle", SERVER, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle interpreter is kept; 0 means for ever").syntax("seconds"),
+    row("PerlInterpMaxRequests", SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "Max number of requests per Perl interpreters"),
+    row("PerlInterpIdle", SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle interpreter is kept; 0 means for ever").syntax("seconds"),
     row("PerlInterpMaxMemory", SERVER, Take1(set_memory), "unlimited", "How much memory an interpreter may have, give or take a tenth, before it is replaced").syntax("size|unlimited"),
-    row("PerlForkMax", SERVER, Take1(|c, v| number(c, v, |s| &mut s.forks)), "four times as many as there are processors", "How many requests for one script perl-fork serves at once").syntax("number"),
+    row("PerlForkMax", SERVER, Take1(|c, v| set_number(c, v, |s| &mut s.forks)), "four times as many as there are processors", "How many requests for one script perl-fork serves at once").syntax("number"),
     inside("PerlTransHandler"),
     inside("PerlMapToStorageHandler"),
     inside("PerlInitHandler"),
@@ -219,8 +220,8 @@ fn add_fixup(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     cmd.push(|d: &mut PerlDir| &mut d.fixups, name.to_string())
 }
 
-fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PerlServer) -> &mut Setting<u64>) -> Outcome {
-    let number = value.parse().map_err(|_| format!("{}: '{value}' is not a number", cmd.node.name))?;
+fn set_number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PerlServer) -> &mut Setting<u64>) -> Outcome {
+    let number = number(cmd, value)?;
     cmd.server_set(field, number)
 }
 

@@ -19,7 +19,9 @@ use server::{Draft, Handler, HandlerResult, Hook, Module, Order, Request, Waitin
 
 use self::installation::Installation;
 use self::settings::{IDLE, PhpDir, PhpServer, REQUESTS};
+use super::arguments::number;
 use super::backends;
+use super::obstacle::{FileText, Obstacle};
 use crate::aaa::mod_auth_basic::typed;
 use crate::derived::Derived;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -55,9 +57,9 @@ const DIRECTIVES: &[Directive] = &[
     row("php_admin_flag", Allowed::CONF, Take2(|c, n, v| put(c, n, flag(v), true)), "", "PHP Flag Modifier (Admin)").syntax("name on|off"),
     row("PHPINIDir", Allowed::GLOBAL, Take1(set_ini), "", "Directory containing the php.ini file").syntax("directory"),
     row("PhpProgram", Allowed::GLOBAL, Take1(set_program), "/usr/bin/php-cgi", "The program that runs PHP scripts").syntax("path"),
-    row("PhpProcesses", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.processes)), "eight times as many as there are processors", "How many processes one virtual host may have for one set of PHP settings").syntax("number"),
-    row("PhpRequests", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "How many requests a process serves; 0 means no limit").syntax("number"),
-    row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle process is kept; 0 means for ever").syntax("seconds"),
+    row("PhpProcesses", Allowed::GLOBAL, Take1(|c, v| set_number(c, v, |s| &mut s.processes)), "eight times as many as there are processors", "How many processes one virtual host may have for one set of PHP settings").syntax("number"),
+    row("PhpRequests", Allowed::GLOBAL, Take1(|c, v| set_number(c, v, |s| &mut s.requests)), shown!(REQUESTS), "How many requests a process serves; 0 means no limit").syntax("number"),
+    row("PhpIdle", Allowed::GLOBAL, Take1(|c, v| set_number(c, v, |s| &mut s.idle)), shown!(IDLE), "How many seconds an idle process is kept; 0 means for ever").syntax("seconds"),
 ];
 
 /// The variable from which PHP takes user and password.
@@ -100,8 +102,8 @@ fn set_program(cmd: &mut Cmd<'_>, path: &str) -> Outcome {
     cmd.server_set(|s: &mut PhpServer| &mut s.program, path)
 }
 
-fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PhpServer) -> &mut Setting<u64>) -> Outcome {
-    let number = value.parse().map_err(|_| format!("{}: '{value}' is not a number", cmd.node.name))?;
+fn set_number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PhpServer) -> &mut Setting<u64>) -> Outcome {
+    let number = number(cmd, value)?;
     cmd.server_set(field, number)
 }
 
@@ -128,36 +130,41 @@ fn kind(request: &Request) -> Option<Kind> {
     name.strip_prefix("php")?.strip_suffix("-script").filter(|version| is_version(version)).map(|_| Kind::Run)
 }
 
-/// The conditions for running a script in PHP. `None`: they are met.
+/// What keeps a script from running, in the order of mod_php.
+const ORDER: [(Obstacle, u16, FileText); 3] = [
+    (Obstacle::PathInfo, 404, |file| format!("AcceptPathInfo off disallows user's path: {file}")),
+    (Obstacle::Missing, 404, |file| format!("script '{file}' not found or unable to stat")),
+    (Obstacle::Directory, 403, |file| format!("attempt to invoke directory '{file}' as script")),
+];
+
+/// Refuses a script that PHP may not run. `None`: it may.
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
     let file = &request.mapped.filename;
-    let (status, text) = match request.mapped.stat {
-        _ if request.mapped.accept_path_info == Some(false) && !request.mapped.path_info.is_empty() => {
-            (404, format!("AcceptPathInfo off disallows user's path: {file}"))
-        }
-        None => (404, format!("script '{file}' not found or unable to stat")),
-        Some(meta) if meta.is_dir() => (403, format!("attempt to invoke directory '{file}' as script")),
-        Some(_) if !request.dir::<PhpDir>().values.engine() => {
-            (403, format!("the PHP engine is off (php_flag engine), and the source of {file} is not sent"))
-        }
-        Some(_) if kind(request) == Some(Kind::Show) => {
-            (403, format!("the source of {file} is not shown: application/x-httpd-php-source is not supported"))
-        }
-        Some(_) if request.server.main().settings.get::<PhpServer>().found.0.is_none() => {
-            (500, format!("{file}: {}", missing(request.server.main().settings.get())))
-        }
-        Some(_) => {
-            if request.is_hypothetical()
-                && let Ok(class) = program::class(request)
-            {
-                let text = format!("PHP, in the pool '{}' of at most {}", class.name, class.settings.max);
-                request.note_step("php", None, |_| text.clone());
-            }
-            return None;
-        }
+    let conf = request.server.main().settings.get::<PhpServer>();
+    let (status, text) = if let Some((_, status, text)) = Obstacle::first(request, &ORDER) {
+        (*status, text(file))
+    } else if !request.dir::<PhpDir>().values.engine() {
+        (403, format!("the PHP engine is off (php_flag engine), and the source of {file} is not sent"))
+    } else if kind(request) == Some(Kind::Show) {
+        (403, format!("the source of {file} is not shown: application/x-httpd-php-source is not supported"))
+    } else if conf.found.0.is_none() {
+        (500, format!("{file}: {}", missing(conf)))
+    } else {
+        explain(request);
+        return None;
     };
     request.log("php", Level::Error, text);
     Some(HandlerResult::Status(status))
+}
+
+/// Records the pool for an explanation.
+fn explain(request: &mut Request) {
+    if request.is_hypothetical()
+        && let Ok(class) = program::class(request)
+    {
+        let text = format!("PHP, in the pool '{}' of at most {}", class.name, class.settings.max);
+        request.note_step("php", None, |_| text);
+    }
 }
 
 /// The message if there is no PHP.

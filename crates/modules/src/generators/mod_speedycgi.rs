@@ -10,6 +10,7 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings,
 use gateway::backend::{Concurrency, PoolSettings};
 use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
+use super::arguments::number;
 use super::perl::{self, Interpreters};
 use super::shebang::{self, Shebang};
 use super::{backends, script};
@@ -35,9 +36,9 @@ const ALLOWED: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("SpeedyTimeout", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.timeout)), shown!(TIMEOUT), "How many seconds an idle backend is kept; 0 means for ever").syntax("seconds"),
-    row("SpeedyMaxRuns", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.runs)), shown!(RUNS), "How many requests a backend serves; 0 means no limit").syntax("number"),
-    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends a script or group may have; 0 means no limit").syntax("number").differs("No limit means eight for each processor, and at least 16: more would only wait for each other."),
+    row("SpeedyTimeout", ALLOWED, Take1(|c, v| set_number(c, v, |d| &mut d.timeout)), shown!(TIMEOUT), "How many seconds an idle backend is kept; 0 means for ever").syntax("seconds"),
+    row("SpeedyMaxRuns", ALLOWED, Take1(|c, v| set_number(c, v, |d| &mut d.runs)), shown!(RUNS), "How many requests a backend serves; 0 means no limit").syntax("number"),
+    row("SpeedyMaxBackends", ALLOWED, Take1(|c, v| set_number(c, v, |d| &mut d.backends)), shown!(BACKENDS), "How many backends a script or group may have; 0 means no limit").syntax("number").differs("No limit means eight for each processor, and at least 16: more would only wait for each other."),
     row("SpeedyGroup", ALLOWED, Take1(set_group), "none", "Scripts of one group share backends; with none, each script has its own").syntax("name"),
     row("SpeedyBackendProg", ALLOWED, Take1(|_, _| Ok(())), "", "The program that is the backend").without_effect("The backend is the server's own Perl runtime."),
     row("SpeedyTmpBase", ALLOWED, Take1(|_, _| Ok(())), "", "Where temporary files are").without_effect("There are none."),
@@ -70,8 +71,8 @@ settings! {
     }
 }
 
-fn number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut SpeedyDir) -> &mut Setting<u64>) -> Outcome {
-    let number = value.parse().map_err(|_| format!("{}: '{value}' is not a number", cmd.node.name))?;
+fn set_number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut SpeedyDir) -> &mut Setting<u64>) -> Outcome {
+    let number = number(cmd, value)?;
     cmd.set(field, number)
 }
 

@@ -20,10 +20,13 @@ pub(super) enum Obstacle {
     PathInfo,
 }
 
+/// A module's words about a file, for the log.
+pub(super) type FileText = fn(&str) -> String;
+
 impl Obstacle {
-    /// The first of these obstacles that a request meets.
-    pub(super) fn first(request: &Request, order: &[Obstacle]) -> Option<Obstacle> {
-        order.iter().copied().find(|obstacle| obstacle.is_met(request))
+    /// The first of these obstacles that a request meets, with the status of the response, and the module's words.
+    pub(super) fn first<'o, T>(request: &Request, order: &'o [(Obstacle, u16, T)]) -> Option<&'o (Obstacle, u16, T)> {
+        order.iter().find(|(obstacle, ..)| obstacle.is_met(request))
     }
 
     fn is_met(self, request: &Request) -> bool {

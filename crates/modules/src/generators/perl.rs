@@ -109,19 +109,18 @@ pub(super) async fn run(
     respond(request, caller, &class, &Head::Runtime(handler), STDERR).await
 }
 
-/// The conditions for running a script in an interpreter, in the order of mod_perl.
-const ORDER: [Obstacle; 4] = [Obstacle::Missing, Obstacle::Directory, Obstacle::NoExecCgi, Obstacle::PathInfo];
-
 /// Refuses a script that may not run in an interpreter. `None`: it may. `of_directory` is the status for a directory.
 pub(super) fn refusal(request: &mut Request, module: &'static str, of_directory: u16) -> Option<HandlerResult> {
-    let (status, text) = match Obstacle::first(request, &ORDER)? {
-        Obstacle::Missing => (404, "script not found or unable to stat"),
-        Obstacle::Directory => (of_directory, "attempt to invoke directory as script"),
-        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => (403, "Options ExecCGI is off in this directory"),
-        Obstacle::PathInfo => (404, "AcceptPathInfo off disallows user's path"),
-    };
+    // The order of mod_perl.
+    let order = [
+        (Obstacle::Missing, 404, "script not found or unable to stat"),
+        (Obstacle::Directory, of_directory, "attempt to invoke directory as script"),
+        (Obstacle::NoExecCgi, 403, "Options ExecCGI is off in this directory"),
+        (Obstacle::PathInfo, 404, "AcceptPathInfo off disallows user's path"),
+    ];
+    let (_, status, text) = Obstacle::first(request, &order)?;
     request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
-    Some(HandlerResult::Status(status))
+    Some(HandlerResult::Status(*status))
 }
 
 /// The data for every handler about the request and its file.

@@ -127,14 +127,17 @@ fn note_refusal(request: &Request, module: &str, status: u16, obstacle: Obstacle
     });
 }
 
-/// The conditions for starting a script, in Apache's order.
-const ORDER: [Obstacle; 4] =
-    [Obstacle::NeitherExecCgiNorAlias, Obstacle::Missing, Obstacle::Directory, Obstacle::PathInfo];
-
 /// Refuses a script that may not start. `None`: it may.
 pub(super) fn refusal(request: &mut Request, script_module: &'static ScriptModule) -> Option<HandlerResult> {
     let [forbidden, missing, directory, no_path_info] = script_module.refusals;
-    let Some(obstacle) = Obstacle::first(request, &ORDER) else {
+    // Apache's order.
+    let order = [
+        (Obstacle::NeitherExecCgiNorAlias, 403, (forbidden, "Options ExecCGI is off in this directory")),
+        (Obstacle::Missing, 404, (missing, "script not found or unable to stat")),
+        (Obstacle::Directory, 403, (directory, "attempt to invoke directory as script")),
+        (Obstacle::PathInfo, 404, (no_path_info, "AcceptPathInfo off disallows user's path")),
+    ];
+    let Some(&(obstacle, status, (number, text))) = Obstacle::first(request, &order) else {
         // The start would find out anyway: only an explanation looks before.
         let is_executable = request.mapped.stat.is_some_and(|meta| meta.is_executable());
         if !request.is_hypothetical() || is_executable {
@@ -143,14 +146,6 @@ pub(super) fn refusal(request: &mut Request, script_module: &'static ScriptModul
         let text = |request: &Request| (request.mapped.filename.clone(), "is not executable (chmod +x)".into());
         request.note_reason(500, script_module.module, None, text);
         return Some(HandlerResult::Status(500));
-    };
-    let (status, number, text) = match obstacle {
-        Obstacle::NoExecCgi | Obstacle::NeitherExecCgiNorAlias => {
-            (403, forbidden, "Options ExecCGI is off in this directory")
-        }
-        Obstacle::Missing => (404, missing, "script not found or unable to stat"),
-        Obstacle::Directory => (403, directory, "attempt to invoke directory as script"),
-        Obstacle::PathInfo => (404, no_path_info, "AcceptPathInfo off disallows user's path"),
     };
     gateway::complain(request, script_module.module, number, log(request).as_ref(), status, text);
     note_refusal(request, script_module.module, status, obstacle);
