@@ -33,7 +33,7 @@ const FRESH: i128 = 50_000_000;
 /// Takes the content of a line: the user, and the rest.
 pub(super) type See<'a> = &'a mut dyn FnMut(&str, &str);
 
-/// Files of one kind.
+/// Reads files of one kind, and keeps what they hold until they change.
 pub(super) struct Files {
     parse: Parse,
     known: LazyLock<RwLock<ParsedFiles>>,

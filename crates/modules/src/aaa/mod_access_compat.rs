@@ -47,7 +47,7 @@ settings! {
     }
 }
 
-/// The lines of a section.
+/// The `Order`, `Allow` and `Deny` lines of a section.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     orders: Vec<(Methods, AccessOrder, Origin)>,

@@ -103,7 +103,7 @@ impl Rules {
         self.checks_count || self.is_once()
     }
 
-    /// A new nonce.
+    /// A nonce for a challenge: the time, or a number if each may be used only once.
     fn nonce(&self, request: &Request, realm: &str, opaque: Option<&str>) -> String {
         let once = self.is_once().then(clients).flatten().map(|clients| clients.once());
         nonce::make(once.unwrap_or_else(|| now(request)), realm, opaque)

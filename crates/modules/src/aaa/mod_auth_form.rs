@@ -130,7 +130,7 @@ fn needs_sessions(server: &Server) -> Result<(), String> {
     }
 }
 
-/// The content of a form.
+/// What a client has typed into the form.
 struct Credentials {
     user: String,
     password: String,

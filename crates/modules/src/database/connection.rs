@@ -17,7 +17,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// The word in the configuration.
+    /// The driver's name after `DBDriver`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Driver::Sqlite => "sqlite3",
@@ -40,7 +40,7 @@ impl Driver {
     }
 }
 
-/// The configuration of a database.
+/// What the lines of a server say about its database. Servers with equal plans share a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) driver: Driver,

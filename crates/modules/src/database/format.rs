@@ -38,7 +38,7 @@ const TYPES: [(&str, &str); 22] = [
     ("s", "varchar"),
 ];
 
-/// Parses a statement.
+/// Turns a statement of the configuration into the database's own form.
 pub(super) fn native(driver: Driver, text: &str) -> Native {
     let mut native = Native { sql: String::with_capacity(text.len() + 8), types: Vec::new() };
     let mut rest = text;

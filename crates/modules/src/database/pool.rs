@@ -173,7 +173,7 @@ fn pass_on(pool: &Pool) {
     }
 }
 
-/// A place in the queue.
+/// A query's place among those that wait for a slot.
 struct Queued {
     pool: Arc<Pool>,
     wait: Arc<Mutex<Wait>>,

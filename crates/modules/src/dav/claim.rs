@@ -14,7 +14,7 @@ use super::settings::lock_database;
 use super::target::Target;
 use super::tree;
 
-/// The operation on a resource.
+/// What a request does to a resource: locks of others forbid some of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// Changed, created or removed.
@@ -27,7 +27,7 @@ pub(super) enum Operation {
     Refresh,
 }
 
-/// The permission to check.
+/// What a request needs to be allowed before it begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequiredPermission {
     pub(super) operation: Operation,
@@ -39,7 +39,7 @@ pub(super) struct RequiredPermission {
     pub(super) depends: bool,
 }
 
-/// The conditions of a request.
+/// What a client claims about resources (`If`, `If-Match` …) and locks, to be checked before anything changes.
 #[derive(Clone)]
 pub(super) struct Claim {
     ifs: Option<Vec<States>>,
@@ -50,7 +50,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// The conditions of `request`.
+    /// Reads the fields of a request.
     pub(super) fn of(request: &Request) -> Result<Claim, Failure> {
         let field = request.header_joined("If").filter(|field| !field.trim().is_empty());
         Ok(Claim {
@@ -220,7 +220,7 @@ pub(super) fn owned(lock: &Lock, user: &str) -> Result<(), Failure> {
     Err(Failure::new(403, text))
 }
 
-/// The state of a resource.
+/// The state of a resource, to which conditions are compared.
 struct Seen<'a> {
     /// Its URL path, without a slash at its end.
     uri: &'a str,

@@ -7,7 +7,7 @@ use server::{Body, HandlerResult, Request};
 
 use super::multistatus;
 
-/// Why a request is refused.
+/// Why a request is refused: the status, the lines for the log, and the text for the client.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     pub(super) status: u16,
@@ -24,7 +24,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// A status alone.
+    /// With a status alone, and no line in the log.
     pub(super) fn status(status: u16) -> Failure {
         Failure { status, ..Failure::default() }
     }
@@ -70,7 +70,7 @@ impl Failure {
         self
     }
 
-    /// The innermost text.
+    /// The innermost of the log's texts, which is the cause.
     pub(super) fn reason(&self) -> &str {
         self.log.last().map_or("", |(text, _)| text)
     }

@@ -14,7 +14,7 @@ use super::if_header::{SCHEME, bare};
 use super::store;
 use super::xml::escape;
 
-/// A lock.
+/// A client's lock on a resource, or on a collection with everything below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
     /// The part of its token after [`SCHEME`].
@@ -33,7 +33,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Its token.
+    /// The token by which clients name the lock.
     pub(super) fn token(&self) -> String {
         format!("{SCHEME}{}", self.uuid)
     }
@@ -43,7 +43,7 @@ impl Lock {
         self.path == path || (self.deep && is_there && is_below(path, &self.path))
     }
 
-    /// The element `activelock`.
+    /// The element `activelock`, which describes the lock to clients.
     pub(super) fn describe(&self, now: u64) -> String {
         let scope = if self.exclusive { "exclusive" } else { "shared" };
         let depth = if self.deep { "infinity" } else { "0" };

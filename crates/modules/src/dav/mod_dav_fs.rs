@@ -27,9 +27,9 @@ pub(crate) static MODULE: Module = Module {
 
 static MAKE_DIRECTORIES: HelperHook = make_directories;
 
-/// Its name after `Dav`.
+/// The provider's name after `Dav`.
 pub(super) const PROVIDER: &str = "filesystem";
-/// Its name for its properties in `DAV`.
+/// The provider's name for its properties in the field `DAV`.
 pub(super) const PROPERTIES: &str = "<http://apache.org/dav/propset/fs/1>";
 
 #[rustfmt::skip]

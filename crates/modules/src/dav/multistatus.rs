@@ -2,12 +2,12 @@
 
 use super::xml::escape;
 
-/// Its media type, as Apache writes it.
+/// The response's media type, as Apache writes it.
 pub(super) const TYPE: &str = "text/xml; charset=\"utf-8\"";
-/// Its end.
+/// What ends the document.
 pub(super) const END: &str = "</D:multistatus>\n";
 
-/// Its beginning.
+/// What begins the document.
 pub(super) fn begin() -> String {
     "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n".into()
 }
@@ -17,7 +17,7 @@ pub(super) fn href(uri: &str) -> String {
     escape(&http::uri::escape_path(uri))
 }
 
-/// What became of one resource.
+/// Adds what became of one resource.
 pub(super) fn push_status(out: &mut String, uri: &str, status: u16, description: &str) {
     let href = href(uri);
     let reason = http::status::reason(status);

@@ -12,7 +12,7 @@ use server::paths::{base_name, dir_name, join, os_path};
 use super::store;
 use super::xml::Name;
 
-/// The directory; Apache's own name.
+/// The name of the directory with the files; it is Apache's own.
 pub(super) const DIRECTORY: &str = ".DAV";
 /// The name of a collection's file before the suffix: no other file has it.
 const OF_COLLECTION: &str = "";
@@ -26,12 +26,12 @@ pub(super) const SIZE_MAX: usize = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Property {
     pub(super) name: Name,
-    /// The whole element.
+    /// The whole element, as XML.
     pub(super) xml: String,
 }
 
 impl Property {
-    /// Its size, in bytes.
+    /// The property's share of [`SIZE_MAX`], in bytes.
     pub(super) fn size(&self) -> usize {
         self.name.space.len() + self.name.local.len() + self.xml.len()
     }

@@ -18,7 +18,7 @@ pub(super) const TEMPORARY: &str = ".davfs.tmp";
 /// The permission bits of a new file, before the umask.
 pub(super) const NEW: u32 = 0o666;
 
-/// A row of texts.
+/// A record of such a file. What its texts mean is the caller's matter.
 pub(super) type Row = Vec<String>;
 
 /// The rows of a file; empty if it does not exist.

@@ -14,7 +14,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// An entry directly in it.
+    /// The member of this collection with that name.
     pub(super) fn child(&self, name: &str) -> Target {
         Target { uri: join(&self.uri, name), path: join(&self.path, name) }
     }

@@ -132,7 +132,7 @@ impl Element {
 pub(super) struct Prefixes(HashMap<Arc<str>, usize>);
 
 impl Prefixes {
-    /// For these names.
+    /// Gives each namespace of these names a prefix.
     pub(super) fn of<'a>(names: impl IntoIterator<Item = &'a Name>) -> Prefixes {
         let mut prefixes = Prefixes::default();
         names.into_iter().for_each(|name| prefixes.add(name));

@@ -1,6 +1,5 @@
 //! The process manager, for the modules whose scripts are backends.
 
-use server::paths::c_path;
 use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use gateway::backend::{self, Manager, Users};
 use gateway::daemon::Socket;
 use gateway::owners;
 use runtime::HelperProcess;
+use server::paths::c_path;
 use server::{Draft, HelperHook, Server};
 use sys::cred::Identity;
 use sys::local::Kind;
@@ -29,13 +29,13 @@ settings! {
     }
 }
 
-/// Finds the directory.
+/// Finds the directory of the backends' sockets.
 pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     draft.main.edit::<BackendServer>().directory = Derived(context.runtime_relative("backends"));
     Ok(())
 }
 
-/// Opens it: a private directory of its user, with the parent's number after its name, and a new one after each
+/// Opens the directory of the sockets: a private one of its user, with the parent's number after its name, and a new one after each
 /// restart. If backends run as owners, the manager is root.
 fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     static OPENED: AtomicUsize = AtomicUsize::new(0);

@@ -11,7 +11,7 @@ use super::{mod_cgi, mod_cgid};
 /// The module that runs a page's programs.
 #[derive(Clone, Copy)]
 pub(crate) struct Executor {
-    /// Its name in log lines.
+    /// The module's name in log lines.
     pub(crate) module: &'static str,
     script_module: &'static ScriptModule,
 }

@@ -13,7 +13,7 @@ use crate::aaa::mod_authn_core::auth_type;
 pub(super) const AUTHORITATIVE: bool = true;
 
 settings! {
-    /// The applications of a section.
+    /// The applications that decide about access to a section, and whether their refusal is final.
     pub struct Checkers {
         authenticator: Setting<String>,
         authenticator_decides: Setting<bool> = AUTHORITATIVE,

@@ -38,12 +38,12 @@ pub(super) struct Application {
     pub(super) nph: bool,
     /// Each piece of its output goes out at once.
     pub(super) flush: bool,
-    /// How much nicer it is.
+    /// By how much its nice value is above the server's (`-priority`).
     pub(super) nicer: u8,
     /// The user it runs as, if configured.
     user: Option<String>,
     group: Option<String>,
-    /// User and group as numbers.
+    /// `user` and `group` as numbers.
     pub(super) owner: Option<Owner>,
     /// Its address, if the server does not start it.
     pub(super) address: Option<Address>,
@@ -154,7 +154,7 @@ fn initial_env(cmd: &Cmd<'_>, application: &mut Application, value: &str) -> Res
     Ok(())
 }
 
-/// The maximum (nice(2)).
+/// The largest nice value (nice(2)).
 const NICER_MAX: u8 = 19;
 
 fn priority(_: &Cmd<'_>, application: &mut Application, value: &str) -> Result<(), String> {

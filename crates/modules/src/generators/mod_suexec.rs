@@ -6,8 +6,6 @@
 
 mod policy;
 
-use crate::mappers::mod_userdir;
-use server::module::finding::{Finding, Topic, Weight};
 use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Take2};
@@ -17,10 +15,12 @@ use conf::{
 };
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use runtime::HelperProcess;
+use server::module::finding::{Finding, Topic, Weight};
 use server::{Draft, HelperHook, Hook, Module, Server};
 use sys::cred::Identity;
 
 use super::daemons;
+use crate::mappers::mod_userdir;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "suexec_module", source: "mod_suexec.c", linked: false, directives: DIRECTIVES },
@@ -58,7 +58,7 @@ fn set_owner(cmd: &mut Cmd<'_>, user: &str, group: &str) -> Outcome {
     cmd.server_set(|s: &mut Ownership| &mut s.run_as, run_as)
 }
 
-/// The user, under these rules.
+/// The user and group by name or `#number`, with suEXEC's rules for their scripts.
 pub(super) fn run_as(cmd: &Cmd<'_>, user: &str, group: &str) -> Result<RunAs, Refusal> {
     let number = |name: &str| name.strip_prefix('#').and_then(|digits| digits.parse().ok());
     let host = &cmd.context.system;
@@ -86,7 +86,7 @@ fn examine(server: &Server, found: &mut dyn FnMut(Finding)) {
     }
 }
 
-/// Suexec's rules.
+/// What suEXEC demands of a script before it runs.
 static RULES: OwnerRules = OwnerRules { owners: policy, refusal: policy::refusal };
 
 fn policy(server: &Server, identities: Vec<Identity>) -> Arc<dyn Owners> {

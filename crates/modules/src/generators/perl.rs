@@ -41,11 +41,11 @@ pub(super) struct Interpreters {
     pub(super) name: String,
     /// The module's name in log lines.
     pub(super) module: &'static str,
-    /// The switches of perl.
+    /// The switches on perl's command line.
     pub(super) switches: Vec<String>,
     pub(super) concurrency: Concurrency,
     pub(super) settings: PoolSettings,
-    /// Its first working directory.
+    /// The working directory in which an interpreter starts.
     pub(super) directory: String,
 }
 

@@ -46,7 +46,7 @@ impl Writer {
         self.bytes(BOOLEAN, &[if on { 0xff } else { 0 }]);
     }
 
-    /// A constructed element.
+    /// Writes an element that contains what `fill` writes.
     pub(super) fn nest<T>(&mut self, tag: u8, fill: impl FnOnce(&mut Writer) -> T) -> T {
         let mut inner = Writer::default();
         let filled = fill(&mut inner);

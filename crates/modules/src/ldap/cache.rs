@@ -15,7 +15,7 @@ use crate::cache::shared::{Cache, Key, Slot, Stored, bucket};
 const PLACE: usize = 64;
 const BUCKET: usize = bucket(PLACE);
 
-/// One of the two caches.
+/// One of the two caches of answers, with its counters; all children share it.
 pub(crate) struct Table {
     /// Its name on mod_ldap's page.
     pub(super) name: &'static str,

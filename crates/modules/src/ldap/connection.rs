@@ -25,7 +25,7 @@ const STEP: usize = 8 << 10;
 /// The identity of a bind: a name and a password; an empty name is anonymous.
 pub(crate) type Identity = (String, Vec<u8>);
 
-/// The answer to a query.
+/// What the server sends in answer to a query besides its result code.
 #[derive(Debug, Default)]
 pub(super) struct Response {
     pub(super) entries: Vec<Entry>,

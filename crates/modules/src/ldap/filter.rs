@@ -16,7 +16,7 @@ const PRESENT: u8 = 0x87;
 const LIKE: u8 = 0xa8;
 const BY_RULE: u8 = 0xa9;
 
-/// A filter.
+/// The condition that the entries of a search meet (RFC 4511 section 4.5.1.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
     And(Vec<Filter>),

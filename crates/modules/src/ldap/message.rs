@@ -38,7 +38,7 @@ pub(crate) enum Aliases {
     Always,
 }
 
-/// A search.
+/// What a search asks a directory for (RFC 4511 section 4.5.1).
 #[derive(Clone, Debug)]
 pub(crate) struct Search<'a> {
     pub(crate) base: &'a str,
@@ -47,13 +47,13 @@ pub(crate) struct Search<'a> {
     pub(crate) filter: &'a Filter,
     /// The wanted attributes; an empty list means none.
     pub(crate) attributes: &'a [String],
-    /// No more entries are sent.
+    /// The most entries that the server sends.
     pub(crate) most: i32,
     /// The server's time limit in seconds; 0: its own.
     pub(crate) seconds: i32,
 }
 
-/// A client's query.
+/// What a client may ask a directory.
 #[derive(Clone, Debug)]
 pub(super) enum Question<'a> {
     Bind { dn: &'a str, password: &'a [u8] },
@@ -142,7 +142,7 @@ impl Entry {
     }
 }
 
-/// A server's message.
+/// What a directory may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Entry(Entry),

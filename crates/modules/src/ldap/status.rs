@@ -6,7 +6,7 @@ use server::{Body, HandlerResult, Request};
 
 use super::cache::{COMPARES, SEARCHES, Table};
 
-/// The handler.
+/// Answers with the page.
 pub(super) fn handler(request: &mut Request) -> HandlerResult {
     if request.handler_name() != Some("ldap-status") || !matches!(&*request.data.method, "GET" | "HEAD") {
         return HandlerResult::Declined;

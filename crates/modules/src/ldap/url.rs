@@ -7,14 +7,14 @@ use super::message::Scope;
 /// The port of plain LDAP.
 const PORT: u16 = 389;
 
-/// The parts of a URL.
+/// The parts of a directory's URL: where it is, and what to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     /// Whether the connection is encrypted from its first byte.
     pub(crate) is_secure: bool,
     /// The hosts of the directory; several are equivalent.
     pub(crate) hosts: Vec<Address>,
-    /// The base of searches.
+    /// The entry below which searches look.
     pub(crate) base: String,
     pub(crate) attributes: Vec<String>,
     pub(crate) scope: Option<Scope>,

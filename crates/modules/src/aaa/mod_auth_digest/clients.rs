@@ -16,12 +16,12 @@ type Entry = [AtomicU64; 4];
 
 /// Apache's default, in bytes.
 pub(super) const SIZE: u64 = 1000;
-/// The least that Apache takes.
+/// The smallest size that Apache accepts.
 pub(super) const SIZE_MIN: u64 = 88;
 /// The fewest clients to make room for: untouched memory costs nothing.
 const ENTRIES_MIN: u64 = 2048;
 
-/// The clients.
+/// The clients with a challenge of ours, and the counts that they have used.
 pub(super) struct Clients {
     /// The next client number, and the next one-time nonce.
     next: Shared<[AtomicU64; 2]>,

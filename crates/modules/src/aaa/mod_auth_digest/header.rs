@@ -6,7 +6,7 @@ use server::authz::RealmDigest;
 use super::nonce;
 use crate::aaa::passwords::digits;
 
-/// The content of the field.
+/// What a client sends in the field `Authorization`.
 #[derive(Debug)]
 pub(super) enum Credentials {
     /// There is no field.
@@ -138,13 +138,13 @@ fn unquote<'a>(text: &'a str, into: &mut String) -> &'a str {
 /// The comparison of a client's `uri` with its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// The same.
+    /// Both name the same resource.
     Same,
-    /// The same except for the query, which it lacks.
+    /// The `uri` lacks the query, and is otherwise the same.
     SameWithoutQuery,
-    /// Different.
+    /// They name different resources.
     Another,
-    /// No URI.
+    /// The `uri` is none.
     Invalid,
 }
 
@@ -154,9 +154,9 @@ pub(super) struct RequestTarget<'a> {
     pub(super) target: &'a str,
     /// The server's own host name.
     pub(super) host: &'a str,
-    /// Its port.
+    /// The port of the request.
     pub(super) port: u16,
-    /// The default port.
+    /// The port that a URL may omit.
     pub(super) usual_port: u16,
 }
 

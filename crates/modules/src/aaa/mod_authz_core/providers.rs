@@ -62,7 +62,7 @@ fn is_method(request: &mut Request, methods: &Parsed) -> Verdict {
     granted_if(methods, |methods: &Vec<String>| methods.iter().any(|name| one(name) == own))
 }
 
-/// A condition.
+/// The expression of a line `Require expr`.
 struct Condition {
     expr: Expr,
     /// Whether it depends on the user.

@@ -60,7 +60,7 @@ impl fmt::Debug for Check {
     }
 }
 
-/// A `Require` line.
+/// A `Require` line: the check that it asks for, and the methods that it applies to.
 #[derive(Clone, Debug)]
 pub(super) struct Require {
     /// The text after `Require` or `Require not`.
@@ -71,7 +71,7 @@ pub(super) struct Require {
     pub(super) check: Check,
 }
 
-/// A part of a group.
+/// A line or a group inside a group, perhaps negated.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     negated: bool,
@@ -186,7 +186,7 @@ impl Group {
         self.waits
     }
 
-    /// Shows the lines.
+    /// Passes on the origins of all lines.
     pub(super) fn origins(&self, see: &mut dyn FnMut(&Origin)) {
         for part in &self.parts {
             match &part.what {

@@ -17,7 +17,7 @@ const MEMORY_MAX: u64 = 64 << 20;
 /// The shortest output of crypt(3): that of DES.
 const STORED_MIN: usize = 13;
 
-/// The cost of a check.
+/// Whether the server can afford to check a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     Bearable,

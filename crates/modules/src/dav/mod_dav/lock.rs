@@ -56,7 +56,7 @@ pub(super) async fn lock(request: &mut Request) -> Result<HandlerResult, Failure
     Ok(document_response(request, 200, Body::text(text)))
 }
 
-/// Parses `lockinfo`.
+/// Parses the element `lockinfo`, which says what lock a client wants.
 fn wish(root: Element) -> Result<Wish, Failure> {
     if !root.name.is_dav("lockinfo") {
         return Err(Failure::new(400, "The request body contains an unexpected XML root element."));

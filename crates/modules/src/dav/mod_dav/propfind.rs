@@ -23,7 +23,7 @@ use crate::dav::xml::{DAV, Name, Prefixes, escape};
 
 /// The namespace of Apache's own properties.
 pub(super) const APACHE: &str = "http://apache.org/dav/props/";
-/// The property of that namespace.
+/// The only property in [`APACHE`]: whether the owner may execute the file.
 pub(super) const EXECUTABLE: &str = "executable";
 /// How many members of a collection are read in one go.
 const MEMBERS: usize = 64;
@@ -46,7 +46,7 @@ pub(super) const LIVE: [(&str, &str); 10] = [
     (DAV, "getcontentlanguage"),
 ];
 
-/// The requested properties.
+/// What a client wants to know: everything, the names alone, or these properties.
 enum Wanted {
     All,
     Names,
@@ -150,7 +150,7 @@ impl Kind {
     }
 }
 
-/// The traversal of a collection.
+/// Describes a resource and what is below it, a collection at a time.
 struct Walk {
     request: Box<Request>,
     claim: Claim,

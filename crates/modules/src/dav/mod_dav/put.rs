@@ -83,7 +83,7 @@ fn begin(claim: &Claim, target: &Target, start: Option<u64>) -> Result<Upload, F
     Ok(upload)
 }
 
-/// A file being written.
+/// A file that is being written beside the one that it replaces.
 struct Upload(Option<Draft>);
 
 /// Writes the body, a piece at a time.

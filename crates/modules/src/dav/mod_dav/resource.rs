@@ -37,7 +37,7 @@ pub(super) fn resource(request: &Request) -> Result<Resource, Failure> {
     Ok(Resource { target, is_there: meta.is_some(), is_collection: meta.is_some_and(|meta| meta.is_dir()) })
 }
 
-/// A resource that must exist.
+/// The resource of a request that needs one. `Err`: there is none.
 pub(super) fn existing(request: &Request) -> Result<Resource, Failure> {
     resource(request).and_then(|resource| if resource.is_there { Ok(resource) } else { Err(Failure::status(404)) })
 }
@@ -49,7 +49,7 @@ pub(super) async fn on_disk<T: Send + 'static>(
     offload(Load::Wait, job).await
 }
 
-/// The depth of a request.
+/// How far below a collection a request reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     Zero,

@@ -50,7 +50,7 @@ const NAMES: [(&str, Bits); 19] = [
     ("AddAltClass", ALT_CLASS),
 ];
 
-/// The options of one level.
+/// The `IndexOptions` of one section, before they are merged with those around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// The options given without a sign.
@@ -67,7 +67,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The options in effect.
+    /// The options that are on once the signs have been applied.
     pub(super) fn effective(&self) -> Bits {
         let merged = (self.in_section && !self.merged).then(|| Merge::merge(&Options::default(), self));
         merged.as_ref().unwrap_or(self).set.unwrap_or(0)
@@ -159,12 +159,12 @@ impl Merge for Options {
     }
 }
 
-/// A column's width in bytes.
+/// The width of the column for names or descriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Width {
-    /// At least, or exactly.
+    /// At least this many bytes, or exactly as many if the width does not adjust.
     pub(super) bytes: usize,
-    /// As wide as the longest entry.
+    /// Whether the column is as wide as its longest entry.
     pub(super) adjust: bool,
 }
 

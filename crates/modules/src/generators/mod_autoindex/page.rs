@@ -20,7 +20,7 @@ use super::table::Table;
 /// The approximate number of bytes made at once; a page that fits is sent whole, with its length.
 const PIECE: usize = 32 * 1024;
 
-/// A part of a page.
+/// A part of a listing's page: text that is ready, or what makes it when its turn comes.
 enum Part {
     Text(Vec<u8>),
     Rows(Box<Table>),

@@ -7,13 +7,13 @@ use server::Request;
 use super::options::{Bits, FANCY, IGNORE_CLIENT, NO_SORTING, TABLE, VERSION_SORT};
 use super::settings::{IndexDir, Key};
 
-/// A listing to be made.
+/// What a listing shows and in which order: the configuration's choice, and the client's.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     pub(super) options: Bits,
     pub(super) key: Key,
     pub(super) ascending: bool,
-    /// Only names that match.
+    /// The pattern that names must match to be shown.
     pub(super) pattern: Option<String>,
     /// The parameters that the column links must repeat.
     pub(super) suffix: String,

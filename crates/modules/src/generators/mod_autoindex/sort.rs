@@ -53,7 +53,7 @@ fn fractions(a: &[u8], b: &[u8]) -> Ordering {
 /// The number of items sorted or merged at once.
 const AT_ONCE: usize = 256;
 
-/// A comparison.
+/// The order of two items. Threads share the function.
 pub(super) type Compare<'a, T> = &'a (dyn Fn(&T, &T) -> Ordering + Sync);
 
 /// Sorts by merging, in budget. The order by [`natural`] is not always consistent, and must do no harm then; the

@@ -19,7 +19,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The loaded modules by name.
+    /// The loaded modules, sorted by name.
     pub(super) fn all(server: &Server) -> Vec<Entry> {
         let infos = server.infos();
         let modules = server::module::with_infos(infos);

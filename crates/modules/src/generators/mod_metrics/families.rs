@@ -107,7 +107,7 @@ fn requests(board: &Snapshot) -> Vec<Family> {
     ]
 }
 
-/// A number of a process.
+/// Reads a number from a process's part of the scoreboard.
 type Count = fn(&Process) -> u64;
 
 fn processes(board: &Snapshot) -> Vec<Family> {
@@ -319,7 +319,7 @@ fn family(kind: Kind, name: &'static str, unit: &'static str, help: &'static str
     Family { name, kind, unit, help, samples }
 }
 
-/// A family with one line.
+/// A family that consists of one number without labels.
 fn one(kind: Kind, name: &'static str, unit: &'static str, help: &'static str, value: String) -> Family {
     let suffix = if kind == Counter { "_total" } else { "" };
     family(kind, name, unit, help, vec![Sample { suffix, labels: Vec::new(), value }])

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The format.
+/// Which of the two text formats a client gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     OpenMetrics,
@@ -18,7 +18,7 @@ impl Format {
     }
 }
 
-/// The kind of a family.
+/// How the numbers of a family are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A number that only grows, except for restarts.
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Info,
 }
 
-/// Metrics of one name.
+/// Metrics that share a name, a kind and a unit; they differ in their labels.
 #[derive(Debug)]
 pub(super) struct Family {
     /// Without the suffix that its kind requires; it ends with the unit, if there is one.
@@ -40,7 +40,7 @@ pub(super) struct Family {
     pub(super) samples: Vec<Sample>,
 }
 
-/// One line.
+/// A number of a family, with its labels: one line of the text.
 #[derive(Debug)]
 pub(super) struct Sample {
     /// `_bucket`, `_sum`, `_count`, `_total`, `_info` or nothing.
@@ -49,7 +49,7 @@ pub(super) struct Sample {
     pub(super) value: String,
 }
 
-/// All families, in their order.
+/// The text of these families, in their order.
 pub(super) fn write(families: &[Family], format: Format) -> String {
     let mut out = String::with_capacity(8192);
     for family in families {

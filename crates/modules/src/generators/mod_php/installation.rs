@@ -5,7 +5,7 @@ use std::path::Path;
 /// The places to look for the program.
 pub(super) const PROGRAMS: [&str; 2] = ["/usr/bin/php-cgi", "/usr/local/bin/php-cgi"];
 
-/// An installed PHP.
+/// The `php-cgi` that runs scripts, and where its settings are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Installation {
     pub(super) program: String,

@@ -14,7 +14,7 @@ pub(super) fn list(out: &mut String, facts: &Facts, board: &Snapshot) {
     each(board, |process, worker| details(out, facts, process, worker));
 }
 
-/// The table.
+/// A table with a row for each worker.
 pub(super) fn table(out: &mut String, facts: &Facts, board: &Snapshot) {
     out.push_str(TABLE);
     each(board, |process, worker| row(out, facts, process, worker));

@@ -10,7 +10,7 @@ use runtime::executor::sleep;
 use super::client::Client;
 use super::notify;
 
-/// The default authority.
+/// The authority that issues certificates if no `MDCertificateAuthority` names another one.
 pub(super) const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// The protocol name by which an authority requests a `tls-alpn-01` certificate (RFC 8737 section 6.2).
 pub(super) const ALPN: &str = "acme-tls/1";

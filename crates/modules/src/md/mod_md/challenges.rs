@@ -21,7 +21,7 @@ use super::values::RequireHttps;
 /// The path of `http-01` challenges (RFC 8555 section 8.3).
 const PREFIX: &str = "/.well-known/acme-challenge/";
 const WELL_KNOWN: &str = "/.well-known/";
-/// The handler for that path.
+/// The handler that answers below [`PREFIX`].
 const HANDLER: &str = "acme-http-01";
 /// The header value for `MDRequireHttps permanent`: half a year, as in mod_md.
 const TRANSPORT_SECURITY: &str = "max-age=15768000";

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest pause that an authority may demand: certificates must not expire meanwhile.
 pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A client for certificate authorities.
+/// Sends the requests to certificate authorities, encrypted and through the proxy if there is one.
 #[derive(Clone)]
 pub(super) struct Client {
     tls: Arc<ClientConfig>,

@@ -71,7 +71,7 @@ pub(super) struct Progress {
     pub(super) last: i64,
 }
 
-/// A managed domain.
+/// Names that share a certificate, which the module fetches and renews.
 #[derive(Debug)]
 pub(super) struct Domain {
     /// The first name, which is also its name in the store.

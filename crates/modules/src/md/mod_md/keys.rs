@@ -8,16 +8,16 @@ use rcgen::{
     PKCS_ECDSA_P384_SHA384, PKCS_ECDSA_P521_SHA512, PKCS_RSA_SHA256, RsaKeySize, SignatureAlgorithm,
 };
 
-/// The kind of a key.
+/// The algorithm of a key, with its size (`MDPrivateKeys`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyKind {
     /// RSA with this many bits.
     Rsa(u32),
-    /// An elliptic curve.
+    /// ECDSA on this curve.
     Curve(&'static Curve),
 }
 
-/// A curve for ECDSA.
+/// A supported curve, with its names and its algorithm for signatures.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Curve {
     /// Its name in file names.
@@ -45,7 +45,7 @@ const MUST_STAPLE: &[u8] = &[0x30, 0x03, 0x02, 0x01, 0x05];
 const TLS_FEATURE: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 1, 24];
 
 impl KeyKind {
-    /// The default kind.
+    /// The kind if `MDPrivateKeys` names none.
     pub(super) const DEFAULT: KeyKind = KeyKind::Rsa(2048);
 
     /// The curve with this name.

@@ -10,7 +10,7 @@ use super::keys::{self, KeyKind};
 use super::notify;
 use super::store::{HTTP01, TLS_ALPN01_CERTIFICATE, TLS_ALPN01_KEY};
 
-/// A challenge response in place.
+/// A challenge response that is in place, and has to be removed when the order is over.
 pub(super) struct Proof {
     name: String,
     kind: ChallengeType,

@@ -30,7 +30,7 @@ pub(super) const HTTP01: &str = "acme-http-01.txt";
 pub(super) const TLS_ALPN01_CERTIFICATE: &str = "acme-tls-alpn-01.cert.pem";
 pub(super) const TLS_ALPN01_KEY: &str = "acme-tls-alpn-01.key.pem";
 
-/// A store.
+/// Reads and writes the files below `MDStoreDir`.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     root: PathBuf,

@@ -42,7 +42,7 @@ pub enum Names {
 pub enum Span {
     /// A percentage of the lifetime.
     Percent(u32),
-    /// A duration.
+    /// A fixed time, whatever the lifetime.
     Time(Duration),
 }
 
