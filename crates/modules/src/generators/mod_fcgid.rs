@@ -359,7 +359,7 @@ const ORDER: [(Obstacle, u16, Option<FileText>); 2] = [
     ),
     (Obstacle::PathInfo, 404, Some(|file| format!("AcceptPathInfo off disallows user's path: {file}"))),
 ];
-/// What else does, unless the application is a virtual one, which needs no file.
+/// What else keeps an application from being asked, unless it is a virtual one, which needs no file.
 const ORDER_OF_FILES: [(Obstacle, u16, Option<FileText>); 2] = [
     (Obstacle::Missing, 404, None),
     (Obstacle::Directory, 403, Some(|file| format!("attempt to invoke directory as script: {file}"))),
