@@ -4,10 +4,10 @@
 
 mod entry;
 mod items;
-mod lines;
 mod options;
 mod page;
 mod query;
+mod set;
 mod settings;
 mod sort;
 mod table;
@@ -21,9 +21,9 @@ use server::core::options::INDEXES;
 use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use self::items::{Kind, RESET};
-use self::lines::{add_alt, add_description, add_icon, add_ignored, set_options, set_order, text};
 use self::options::TRACK_MODIFIED;
 use self::query::Query;
+use self::set::{add_alt, add_description, add_icon, add_ignored, set_options, set_order, text};
 use self::settings::IndexDir;
 pub(crate) use self::table::size as abbreviated_size;
 
