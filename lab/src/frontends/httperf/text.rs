@@ -95,24 +95,64 @@ pub(super) fn results(options: &HttperfOptions, record: &Record, used: [Duration
 }
 
 fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Duration; 2]) -> std::fmt::Result {
-    let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-    let failures = &record.failures;
-    // Connections that the server ended too early: a session goes on over another one.
-    let cut = record.tally.as_ref().map_or(0, |_| record.reopened);
-    let never_there = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
-    let connections = record.connections + never_there;
-    let requests = record.responses + failures.total() + cut - never_there;
-    let ratio = |one: f64, other: f64| if other > 0.0 { one / other } else { 0.0 };
-    let per = |count: u64| (ratio(count as f64, seconds), ratio(1000.0 * seconds, count as f64));
+    let totals = Totals::of(record);
+    write_totals(out, record, &totals)?;
+    write_connections(out, record, &totals)?;
+    write_requests(out, record, &totals)?;
+    write_replies(out, record)?;
+    write_use(out, record, &totals, used)?;
+    write_errors(out, record, &totals)?;
+    match record.tally.as_deref().filter(|_| options.has_sessions()) {
+        Some(tally) => write_sessions(out, tally, totals.seconds),
+        None => Ok(()),
+    }
+}
 
-    writeln!(out, "Maximum connect burst length: {}", record.burst)?;
+/// What several parts of the report count in the same way.
+struct Totals {
+    seconds: f64,
+    connections: u64,
+    requests: u64,
+    /// Connections that the server ended too early: a session goes on over another one.
+    cut: u64,
+}
+
+impl Totals {
+    fn of(record: &Record) -> Self {
+        let failures = &record.failures;
+        let cut = record.tally.as_ref().map_or(0, |_| record.reopened);
+        let never_there = failures.refused + failures.connect + failures.no_descriptor + failures.no_port;
+        Self {
+            seconds: record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE),
+            connections: record.connections + never_there,
+            requests: record.responses + failures.total() + cut - never_there,
+            cut,
+        }
+    }
+
+    /// How many of these there were in a second, and how many milliseconds each took.
+    fn rate(&self, count: u64) -> (f64, f64) {
+        (ratio(count as f64, self.seconds), ratio(1000.0 * self.seconds, count as f64))
+    }
+}
+
+/// A quotient; 0 of nothing.
+fn ratio(one: f64, other: f64) -> f64 {
+    if other > 0.0 { one / other } else { 0.0 }
+}
+
+fn write_totals(out: &mut String, record: &Record, totals: &Totals) -> std::fmt::Result {
+    let Totals { seconds, connections, requests, .. } = totals;
     let replies = record.responses;
+    writeln!(out, "Maximum connect burst length: {}", record.burst)?;
     writeln!(
         out,
         "\nTotal: connections {connections} requests {requests} replies {replies} test-duration {seconds:.3} s"
-    )?;
+    )
+}
 
-    let (rate, each) = per(connections);
+fn write_connections(out: &mut String, record: &Record, totals: &Totals) -> std::fmt::Result {
+    let (rate, each) = totals.rate(totals.connections);
     let most = record.concurrent;
     writeln!(out, "\nConnection rate: {rate:.1} conn/s ({each:.1} ms/conn, <={most} concurrent connections)")?;
     let [least, mean, deviation, median, longest] = record.lives.figures().map(|time| time / 1000.0);
@@ -122,12 +162,16 @@ fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Dur
     )?;
     writeln!(out, "Connection time [ms]: connect {:.1}", record.setup.figures()[1] / 1000.0)?;
     let answering = if record.tally.is_some() { record.lives.0.len() } else { record.connections };
-    writeln!(out, "Connection length [replies/conn]: {:.3}", ratio(replies as f64, answering as f64))?;
+    writeln!(out, "Connection length [replies/conn]: {:.3}", ratio(record.responses as f64, answering as f64))
+}
 
-    let (rate, each) = per(requests);
+fn write_requests(out: &mut String, record: &Record, totals: &Totals) -> std::fmt::Result {
+    let (rate, each) = totals.rate(totals.requests);
     writeln!(out, "\nRequest rate: {rate:.1} req/s ({each:.1} ms/req)")?;
-    writeln!(out, "Request size [B]: {:.1}", ratio(record.sent_bytes as f64, requests as f64))?;
+    writeln!(out, "Request size [B]: {:.1}", ratio(record.sent_bytes as f64, totals.requests as f64))
+}
 
+fn write_replies(out: &mut String, record: &Record) -> std::fmt::Result {
     let samples = samples(record);
     let [least, mean, longest, deviation] = of_samples(&samples);
     writeln!(
@@ -135,9 +179,10 @@ fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Dur
         "\nReply rate [replies/s]: min {least:.1} avg {mean:.1} max {longest:.1} stddev {deviation:.1} ({} samples)",
         samples.len()
     )?;
-    let transfer = ratio(record.transfer.as_secs_f64() * 1000.0, replies as f64);
+    let replies = record.responses as f64;
+    let transfer = ratio(record.transfer.as_secs_f64() * 1000.0, replies);
     writeln!(out, "Reply time [ms]: response {:.1} transfer {transfer:.1}", record.wait.figures()[1] / 1000.0)?;
-    let size = |bytes: u64| ratio(bytes as f64, replies as f64);
+    let size = |bytes: u64| ratio(bytes as f64, replies);
     writeln!(
         out,
         "Reply size [B]: header {:.1} content {:.1} footer {:.1} (total {:.1})",
@@ -147,10 +192,13 @@ fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Dur
         size(record.received())
     )?;
     let [_, one, two, three, four, five] = record.classes;
-    writeln!(out, "Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}")?;
+    writeln!(out, "Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}")
+}
 
+/// The use of the processor and of the network.
+fn write_use(out: &mut String, record: &Record, totals: &Totals, used: [Duration; 2]) -> std::fmt::Result {
     let [user, system] = used.map(|time| time.as_secs_f64());
-    let share = |time: f64| 100.0 * time / seconds;
+    let share = |time: f64| 100.0 * time / totals.seconds;
     writeln!(
         out,
         "\nCPU time [s]: user {user:.2} system {system:.2} (user {:.1}% system {:.1}% total {:.1}%)",
@@ -158,31 +206,29 @@ fn write(out: &mut String, options: &HttperfOptions, record: &Record, used: [Dur
         share(system),
         share(user + system)
     )?;
-    let bytes = (record.received() + record.sent_bytes) as f64 / seconds;
-    writeln!(out, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)", bytes / 1024.0, bytes * 8.0 / 1e6)?;
+    let bytes = (record.received() + record.sent_bytes) as f64 / totals.seconds;
+    writeln!(out, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)", bytes / 1024.0, bytes * 8.0 / 1e6)
+}
 
+fn write_errors(out: &mut String, record: &Record, totals: &Totals) -> std::fmt::Result {
+    let failures = &record.failures;
     let other = failures.malformed + failures.write + failures.connect + failures.tls;
     writeln!(
         out,
         "\nErrors: total {} client-timo {} socket-timo 0 connrefused {} connreset {}",
-        failures.total() + cut,
+        failures.total() + totals.cut,
         failures.timeout,
         failures.refused,
-        failures.reset + failures.read + cut
+        failures.reset + failures.read + totals.cut
     )?;
     writeln!(
         out,
         "Errors: fd-unavail {} addrunavail {} ftab-full 0 other {other}",
         failures.no_descriptor, failures.no_port
-    )?;
-    match record.tally.as_deref().filter(|_| options.has_sessions()) {
-        Some(tally) => sessions(out, tally, seconds),
-        None => Ok(()),
-    }
+    )
 }
 
-/// The results of sessions.
-fn sessions(out: &mut String, tally: &Tally, seconds: f64) -> std::fmt::Result {
+fn write_sessions(out: &mut String, tally: &Tally, seconds: f64) -> std::fmt::Result {
     let (good, bad) = (tally.complete.0.len(), tally.failed.0.len());
     let length = SAMPLE.as_secs_f64();
     let counts = tally.samples.iter().copied().chain(std::iter::repeat(0));
