@@ -7,6 +7,7 @@
 pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod counts;
+pub(crate) mod destination;
 pub(crate) mod distribution;
 pub(crate) mod failure;
 pub(crate) mod http2;
@@ -22,7 +23,6 @@ pub(crate) mod schedule;
 pub(crate) mod status;
 pub(crate) mod status_file;
 pub(crate) mod subprocesses;
-pub(crate) mod target;
 pub(crate) mod threads;
 pub(crate) mod timeline;
 pub(crate) mod tls;

@@ -40,10 +40,10 @@ use findings::Findings;
 use memory::Memory;
 use search::{Evaluation, Search};
 use space::{Candidate, EffectiveSettings, Mpm, SpaceLimits, mix, space};
-use trial::{Goal, Target, Trials};
+use trial::{Destination, Goal, Trials};
 use verdict::{Case, Outcome, Proof};
 
-/// Choices for `tune`.
+/// The options of `tune`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("urls", |arg| arg.required(false).action(clap::ArgAction::Set).num_args(0..=1).value_name("CONF").help("The configuration to tune; it is not changed [default: a small one that serves a file of 31 bytes]")))]
@@ -126,11 +126,11 @@ pub(crate) fn run(options: &TuneOptions) -> Result<()> {
         None => base::own(&starter, starter.scratch())?,
     };
     let base = Base::read(&starter, &configuration)?;
-    let target = match &options.url {
-        Some(url) => Target::Url(url.clone()),
-        None => Target::Path(options.path.clone().unwrap_or(path)),
+    let destination = match &options.url {
+        Some(url) => Destination::Url(url.clone()),
+        None => Destination::Path(options.path.clone().unwrap_or(path)),
     };
-    let trials = Trials { starter, load: &options.load, target, cores: all, calm: Calm::default() };
+    let trials = Trials { starter, load: &options.load, destination, cores: all, calm: Calm::default() };
     let findings = Tuning { options, trials: &trials, base: &base, cores: &cores }.findings(host)?;
     if let Some(directory) = &options.out {
         findings.write(directory)?;
@@ -380,9 +380,9 @@ impl Tuning<'_> {
 
     /// The load, in words.
     fn describe(&self) -> String {
-        let what = match &self.trials.target {
-            Target::Path(path) => path,
-            Target::Url(url) => url,
+        let what = match &self.trials.destination {
+            Destination::Path(path) => path,
+            Destination::Url(url) => url,
         };
         format!("{}, {what}", self.options.load.describe())
     }

@@ -1,4 +1,5 @@
-//! `httperf`: the command line and output of httperf 0.9.0 (its manual page), as shown in the fifth seed.
+//! `httperf`: the command line and output of httperf 0.9.0 (its manual page), as shown in the article that
+//! `run event-vs-worker` repeats.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::load::request_builder::RequestBuilder;
 use crate::load::scenario::{Expected, Parts, Printed, Scenario, Server, Step, Template};
 use crate::load::tls::Tls;
 use crate::load::url::Url;
-use crate::load::{self, Arrival, Live, Pace, Plan, target};
+use crate::load::{self, Arrival, Live, Pace, Plan, destination};
 use crate::machine::descriptors;
 use crate::machine::descriptors::DESCRIPTORS_IN_RESERVE;
 use crate::machine::error::{Context as _, Error, Result};
@@ -340,7 +341,7 @@ impl HttperfOptions {
         let requests = paths.into_iter().map(|path| build.of(&Url { path, ..url.clone() })).collect();
         let timeout = Duration::try_from_secs_f64(self.timeout + self.think_timeout);
         let timeout = timeout.ok().filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
-        let server = target::server(&url, false, self.i_own_this_target.as_deref())?;
+        let server = destination::server(&url, false, self.i_own_this_target.as_deref())?;
         Ok(Plan {
             arrival: Arrival::Connections(pace),
             clients: most as usize,

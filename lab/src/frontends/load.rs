@@ -27,7 +27,7 @@ mod view;
 pub(crate) use doubt::doubts;
 pub(crate) use options::LoadOptions;
 
-/// Choices for `load`.
+/// The options of `load`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = after_help())]
 pub(crate) struct LoadCommand {

@@ -1,13 +1,13 @@
-//! The options of ab that describe the request, its target and its proxy; weighttp 0.5 has them too.
+//! The options of ab that describe the request, its destination and its proxy; weighttp 0.5 has them too.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::load::destination;
 use crate::load::plan::Request;
 use crate::load::request_builder::{RequestBuilder, base64};
-use crate::load::target;
 use crate::load::url::Url;
 use crate::machine::error::{Context as _, Error, Result};
 
@@ -96,10 +96,10 @@ impl RequestOptions {
         let next = proxy.as_ref().unwrap_or(url);
         let server = next.resolve(only_six).map_err(|error| error.ending_with(unresolved))?;
         let owned = self.i_own_this_target.as_deref();
-        target::check(&next.host, &[server], owned)?;
+        destination::check(&next.host, &[server], owned)?;
         if let (Some(_), Ok(beyond)) = (&proxy, url.host.parse::<IpAddr>()) {
             // The proxy passes the load on, though, and this address needs no looking up.
-            target::check(&url.host, &[SocketAddr::new(beyond, url.port)], owned)?;
+            destination::check(&url.host, &[SocketAddr::new(beyond, url.port)], owned)?;
         }
         Ok((build.of(&asked), server))
     }

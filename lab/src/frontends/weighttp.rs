@@ -1,5 +1,5 @@
 //! `weighttp`: the command line and output of weighttp 0.4 (<https://redmine.lighttpd.net/projects/weighttp/wiki>), as
-//! shown in the first seed, and the options and the JSON of 0.5.
+//! shown in the article that `run cgi-mpm` repeats, and the options and the JSON of 0.5.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;

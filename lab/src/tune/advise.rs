@@ -21,7 +21,7 @@ use crate::screen::table::Table;
 use decision::{Advice, Observations};
 use memory::{AvailableMemory, UsedMemory};
 
-/// Choices for `advise`.
+/// The options of `advise`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AdviseOptions {

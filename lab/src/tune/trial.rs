@@ -21,15 +21,15 @@ use crate::measure::server::{Server, check_memory};
 pub(super) struct Trials<'o> {
     pub(super) starter: Starter,
     pub(super) load: &'o LoadOptions,
-    pub(super) target: Target,
+    pub(super) destination: Destination,
     /// All cores, the load generator's and the servers'.
     pub(super) cores: Vec<usize>,
     pub(super) calm: Calm,
 }
 
-/// The target of requests.
+/// Where the requests of a trial go.
 #[derive(Clone, Debug)]
-pub(super) enum Target {
+pub(super) enum Destination {
     /// This path, at the first address the server listens on.
     Path(String),
     Url(String),
@@ -121,9 +121,9 @@ impl Trials<'_> {
     /// Starts a server, and returns the URL to request.
     pub(super) fn start(&self, configuration: &Path) -> Result<(Server, String)> {
         let (server, address) = self.starter.start(configuration)?;
-        match &self.target {
-            Target::Path(path) => Ok((server, format!("http://{address}{path}"))),
-            Target::Url(url) => {
+        match &self.destination {
+            Destination::Path(path) => Ok((server, format!("http://{address}{path}"))),
+            Destination::Url(url) => {
                 let asked = Url::parse(url)?.resolve(false)?;
                 let holder = Listener::at(asked);
                 let pids = server.pids();

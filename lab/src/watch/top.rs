@@ -27,7 +27,7 @@ use crate::screen::style;
 use sample::{Sample, Sampler};
 use state::State;
 
-/// Choices for `top`.
+/// The options of `top`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopOptions {

@@ -12,12 +12,12 @@ use super::tls_options::TlsOptions;
 use super::values::{field, number, positive, rate};
 use crate::load::request_builder::RequestBuilder;
 use crate::load::url::Url;
-use crate::load::{self, Arrival, Live, Pace, Plan, target};
+use crate::load::{self, Arrival, Live, Pace, Plan, destination};
 use crate::machine::duration::duration;
 use crate::machine::error::{Context as _, Error, Result, read_text};
 use crate::screen::text::counted;
 
-/// The target and shape of a load; `compare` has these options, too.
+/// The destination and shape of a load; `compare` has these options, too.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LoadOptions {
     /// The URLs to request; several take turns
@@ -240,8 +240,8 @@ impl LoadOptions {
         }
         let owned = self.i_own_this_target.as_deref();
         let servers = match &self.connect[..] {
-            [] => vec![target::server(first, false, owned)?],
-            servers => target::check(&first.host, servers, owned).map(|()| servers.to_vec())?,
+            [] => vec![destination::server(first, false, owned)?],
+            servers => destination::check(&first.host, servers, owned).map(|()| servers.to_vec())?,
         };
         Ok(Plan {
             servers,

@@ -21,14 +21,14 @@ const INTERVALS: usize = 120;
 
 /// The whole page.
 pub(super) fn written(urls: &[String], plan: &Plan, record: &Record, limits: &[Limit]) -> String {
-    let target = match urls {
+    let destination = match urls {
         [one] => one.clone(),
         [first, others @ ..] => format!("{first} (and {} more)", others.len()),
         [] => String::new(),
     };
     let doubts = doubts(plan, record);
-    let verdict = verdict::verdict(&target, plan, record, limits, &doubts);
-    let mut page = html::begin(&format!("Load on {target}"), &verdict, &host::now(), &Host::observe());
+    let verdict = verdict::verdict(&destination, plan, record, limits, &doubts);
+    let mut page = html::begin(&format!("Load on {destination}"), &verdict, &host::now(), &Host::observe());
     page += &html::reasons(&doubts.iter().map(Doubt::to_string).collect::<Vec<_>>());
     page += &format!("<h2>Figures</h2>\n{}", figures(plan, record).to_html());
     if let Some(agreed) = text::agreed(plan, record) {

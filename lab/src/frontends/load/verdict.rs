@@ -9,7 +9,7 @@ use crate::screen::text::enumerated;
 use crate::screen::text::figure;
 
 /// The verdict. Limits that it should have kept come first.
-pub(super) fn verdict(target: &str, plan: &Plan, record: &Record, limits: &[Limit], doubts: &[Doubt]) -> String {
+pub(super) fn verdict(destination: &str, plan: &Plan, record: &Record, limits: &[Limit], doubts: &[Doubt]) -> String {
     let (manner, seconds) = (text::manner(plan, record), record.elapsed.as_secs_f64());
     let question = match plan.arrival {
         Arrival::Closed => format!("by {manner} for {seconds:.1} s"),
@@ -29,7 +29,7 @@ pub(super) fn verdict(target: &str, plan: &Plan, record: &Record, limits: &[Limi
         true => String::new(),
         false => format!("; these figures are doubtful, because {}", enumerated(&briefs)),
     };
-    format!("{} {question}, {target} {response}, {}{doubt}.", outcome(limits, record), failures(record))
+    format!("{} {question}, {destination} {response}, {}{doubt}.", outcome(limits, record), failures(record))
 }
 
 /// Whether the load kept its limits, up to the word before the question.

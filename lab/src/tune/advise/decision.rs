@@ -43,7 +43,7 @@ pub(crate) struct Setting {
     pub(crate) why: String,
 }
 
-/// The safety factor above the peak, for a busier day: the rule of Tsubame's first seed.
+/// The safety factor above the peak, for a busier day: the rule of the article that `run cgi-mpm` repeats.
 const PEAK_FACTOR: u64 = 2;
 
 /// The fewest threads that are worth a child of their own.

@@ -10,7 +10,7 @@ use super::panel::Panel;
 use super::source::Texts;
 use crate::machine::error::{Error, Result};
 
-/// Choices for `stat`.
+/// The options of `stat`.
 #[derive(Args, Clone, Debug)]
 #[command(version, display_name = "tsubame-lab stat")]
 pub(crate) struct StatOptions {

@@ -198,16 +198,16 @@ mod tests {
         View { panels, is_colourful: false, is_terminal: false, repeats: true, digits: Digits::Usual }
     }
 
-    const SEED: [Id; 7] = [Id::Cpu, Id::Memory, Id::Swap, Id::Disk, Id::Load, Id::Network, Id::Requests];
+    const ARTICLE: [Id; 7] = [Id::Cpu, Id::Memory, Id::Swap, Id::Disk, Id::Load, Id::Network, Id::Requests];
 
-    /// As the second seed shows them.
+    /// The headers are those in the article that `run memory` repeats.
     #[test]
     fn headers_are_those_of_dstat() {
         let expected = "\
 ----total-cpu-usage---- ------memory-usage----- ----swap--- -dsk/total- ---load-avg--- -net/total- --io/total-
 usr sys idl wai hiq siq| used  buff  cach  free| used  free| read  writ| 1m   5m  15m | recv  send| read  writ
 ";
-        assert_eq!(view(&SEED, Layout::Old).header(7), expected);
+        assert_eq!(view(&ARTICLE, Layout::Old).header(7), expected);
         let expected = "\
 --total-cpu-usage-- ------memory-usage----- ---procs--- ---paging-- ---system-- --epoch---
 usr sys idl wai stl| used  free  buff  cach|run blk new|  in   out | int   csw |  epoch   
@@ -229,7 +229,7 @@ usr sys idl wai stl| used  free  buff  cach|run blk new|  in   out | int   csw |
             numbers(&[2210.0, 1158.0]),
             numbers(&[653.0, 3424.0]),
         ];
-        let view = view(&SEED, Layout::Old);
+        let view = view(&ARTICLE, Layout::Old);
         let text = view.text(1, &values, 4);
         assert_eq!(
             text,

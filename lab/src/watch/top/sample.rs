@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::load::destination::is_here;
 use crate::load::status_file::{self, LoadStatus};
-use crate::load::target::is_here;
 use crate::load::url::Url;
 use crate::machine::error::Result;
 use crate::machine::listener::Listener;

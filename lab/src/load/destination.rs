@@ -1,4 +1,4 @@
-//! The allowed targets of a load: this machine, or hosts that the user has declared as theirs.
+//! The allowed destinations of a load: this machine, or hosts that the user has declared as theirs.
 
 use std::net::{IpAddr, SocketAddr};
 
