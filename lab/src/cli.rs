@@ -80,7 +80,7 @@ First steps:
 pub(crate) enum Command {
     /// Run an experiment
     #[command(subcommand)]
-    Run(Choice),
+    Run(ExperimentCommand),
     /// Send requests to a URL, and show how it answers
     Load(Box<LoadCommand>),
     /// Load two URLs, or servers with two configurations, in turn, and show which answers better, and by how much
@@ -119,13 +119,13 @@ pub(crate) enum Command {
     LoadCopy,
     /// Hold a part of the connections that are too many for one process
     #[command(hide = true)]
-    CrowdCopy,
+    IdleCopy,
     /// Enter a control group, a core and limits, then become another program
     #[command(hide = true)]
     Launch(LaunchOptions),
 }
 
-/// For which shell.
+/// The options of `completions`.
 #[derive(Args)]
 pub(crate) struct CompletionsOptions {
     /// The shell
@@ -141,9 +141,9 @@ impl CompletionsOptions {
     }
 }
 
-/// The experiments.
+/// The experiments of `run`.
 #[derive(Subcommand)]
-pub(crate) enum Choice {
+pub(crate) enum ExperimentCommand {
     /// Static files over HTTP/1.1: speed, memory and behaviour under many connections
     ///
     /// Each server gets one core, the load generator another. Rounds alternate: every server is measured
@@ -202,7 +202,7 @@ pub(crate) enum Choice {
     Seeds(RunOptions),
 }
 
-impl Choice {
+impl ExperimentCommand {
     /// The experiments to run, and how.
     pub(crate) fn parts(&self) -> (Vec<&'static Experiment>, &RunOptions) {
         let (one, options) = match self {
@@ -299,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn all_experiments_take_the_same_choices() {
+    fn all_experiments_take_the_same_options() {
         for name in experiment::EXPERIMENTS.map(|experiment| experiment.id).into_iter().chain(["seeds"]) {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
-            let Ok(Cli { command: Command::Run(choice) }) = Cli::try_parse_from(asked) else { panic!("{name}") };
-            let (experiments, _) = choice.parts();
+            let Ok(Cli { command: Command::Run(experiment) }) = Cli::try_parse_from(asked) else { panic!("{name}") };
+            let (experiments, _) = experiment.parts();
             assert!(name == "seeds" || matches!(experiments[..], [one] if one.id == name), "{name}");
         }
     }
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn lists_are_split_at_commas() {
         let cli = Cli::try_parse_from(["lab", "run", "http", "--subjects", "a,b"]).unwrap();
-        let Command::Run(Choice::Http(options)) = cli.command else {
+        let Command::Run(ExperimentCommand::Http(options)) = cli.command else {
             panic!("run http was not recognised");
         };
         assert_eq!(options.subjects, ["a", "b"]);

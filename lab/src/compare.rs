@@ -27,7 +27,7 @@ pub(crate) use calm::{Calm, Cores};
 pub(crate) use configured::{Language, Starter};
 pub(crate) use side::{FIGURES, Side, in_turn, measure, table};
 
-/// Choices for `compare`.
+/// The options of `compare`.
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("urls", |arg| arg.help("The two to compare: URLs of servers that run, or configurations to start a server with").num_args(2).value_names(["A", "B"])))]
 #[command(mut_arg("csv", |arg| arg.hide(true)))]

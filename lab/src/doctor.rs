@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::experiments::experiment::EXPERIMENTS;
 use crate::experiments::program::Program;
 use crate::experiments::subject::SUBJECTS;
-use crate::machine::accounting::Accounting;
+use crate::machine::accounting::{Accounting, CpuTimeSource};
 use crate::machine::descriptors;
 use crate::machine::error::{Context as _, Result};
 use crate::machine::host::Cores;
@@ -36,7 +36,7 @@ struct Finding {
     remedy: Option<String>,
 }
 
-/// Choices for `doctor`.
+/// The options of `doctor`.
 #[derive(Args)]
 pub(crate) struct DoctorOptions {
     /// The tsubame program to look for [default: as in `run http`]
@@ -105,11 +105,11 @@ fn about_program(what: &str, located: &std::result::Result<PathBuf, String>, ver
 }
 
 fn examine_accounting() -> Finding {
-    let accounting = Accounting::detect();
-    let coarse = accounting == Accounting::ProcessTree;
+    let source = Accounting::detect().source();
+    let coarse = source == CpuTimeSource::ProcessTree;
     Finding {
         what: "CPU accounting".to_owned(),
-        found: Some(accounting.to_string()),
+        found: Some(source.to_string()),
         remedy: coarse.then(|| {
             "run as root, or let this user make control groups (systemd-run --user --scope -p Delegate=yes)".to_owned()
         }),

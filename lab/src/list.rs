@@ -3,7 +3,7 @@
 use crate::experiments::experiment::EXPERIMENTS;
 use crate::experiments::subject::SUBJECTS;
 use crate::machine::error::Result;
-use crate::report::promises;
+use crate::report::targets;
 use crate::screen::style;
 use crate::screen::table::Table;
 
@@ -25,8 +25,8 @@ pub(crate) fn print() -> Result<()> {
         say_line!("{}\n", workloads.to_text().trim());
 
         say_line!("{}", style::heading(&format!("Targets of `run {}`", experiment.id)));
-        for promise in promises::of(experiment) {
-            say_line!("{}", promise.text);
+        for target in targets::of(experiment) {
+            say_line!("{}", target.text);
         }
         say_line!("");
     }

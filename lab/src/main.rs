@@ -42,8 +42,8 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match command {
-        Command::Run(choice) => {
-            let (experiments, options) = choice.parts();
+        Command::Run(experiment) => {
+            let (experiments, options) = experiment.parts();
             run::run(&experiments, options)
         }
         Command::Stat(options) => watch::stat::run(&options),
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Command::Weighttp(options) => frontends::weighttp::run(&options),
         Command::Httperf(options) => frontends::httperf::run(&options),
         Command::LoadCopy => load::subprocesses::serve(),
-        Command::CrowdCopy => measure::idle_connections::serve(),
+        Command::IdleCopy => measure::idle_connections::serve(),
         Command::Launch(options) => machine::launch::exec(&options),
     };
     match outcome {

@@ -8,10 +8,10 @@ pub(crate) mod doubts;
 mod figures;
 mod html;
 mod limit;
-pub(crate) mod promises;
 mod setup;
 pub(crate) mod summary;
 mod tables;
+pub(crate) mod targets;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use crate::experiments::experiment::Experiment;
 use crate::machine::error::{Result, write_file};
 use crate::measure::results::Results;
 use crate::report::summary::Summary;
+use crate::report::targets::State;
 use crate::screen::style;
 use crate::screen::table::Table;
 use crate::screen::text::counted;
@@ -30,7 +31,7 @@ use comparison::Comparison;
 use setup::setup;
 use tables::workload_table;
 
-/// Choices for `report`.
+/// The options of `report`.
 #[derive(Args)]
 pub(crate) struct ReportOptions {
     /// A directory written by `run ... --out`
@@ -63,7 +64,7 @@ pub(crate) fn print(results: &Results) {
         }
     }
     print_articles(&[results]);
-    print_promises(experiment, &summary);
+    print_targets(experiment, &summary);
     print_list("Reasons to doubt these figures", &doubts(results, &summary));
     print_list("Not measured", &absences(results));
     say_line!("");
@@ -85,27 +86,26 @@ pub(crate) fn print_articles(runs: &[&Results]) {
     }
 }
 
-fn print_promises(experiment: &Experiment, summary: &Summary<'_>) {
-    if promises::of(experiment).is_empty() {
+fn print_targets(experiment: &Experiment, summary: &Summary<'_>) {
+    if targets::of(experiment).is_empty() {
         return;
     }
     say_line!("\n{}", style::heading("Targets"));
-    let mut open = 0;
-    for promise in promises::of(experiment) {
-        let verdict = promises::judge(promise, summary);
-        let word = match verdict.met {
-            Some(true) => style::good("met   "),
-            Some(false) => style::bad("missed"),
-            None if verdict.is_open() => style::doubtful("open  "),
-            None => {
-                open += 1;
-                continue;
-            }
+    let mut not_measured = 0;
+    for target in targets::of(experiment) {
+        let Some(verdict) = targets::judge(target, summary) else {
+            not_measured += 1;
+            continue;
         };
-        say_line!("  {word}  {}: {}", promise.text, verdict.measured);
+        let word = match verdict.state {
+            State::Met => style::good("met   "),
+            State::Missed => style::bad("missed"),
+            State::Open => style::doubtful("open  "),
+        };
+        say_line!("  {word}  {}: {}", target.text, verdict.measured);
     }
-    if open > 0 {
-        say_line!("  {open} of {} not measured", promises::of(experiment).len());
+    if not_measured > 0 {
+        say_line!("  {not_measured} of {} not measured", targets::of(experiment).len());
     }
 }
 
@@ -142,7 +142,7 @@ fn markdown(results: &Results) -> String {
     let all = doubts::doubts(results, &summary);
     text += &markdown_list("Reasons to doubt these figures", &doubts(results, &summary));
     text += &markdown_articles(results, &summary);
-    if let Some(table) = promises::table(experiment, &summary) {
+    if let Some(table) = targets::table(experiment, &summary) {
         text += &format!("## Targets\n\n{}", table.to_markdown());
     }
     for workload in experiment.workloads {
@@ -159,7 +159,7 @@ fn markdown(results: &Results) -> String {
     }
     text += &format!("\n## Method\n\n{}\n\nCPU time was read from: {}.\n\n", experiment.method, results.accounting);
     text += &markdown_list("Not measured", &absences(results));
-    text += "## Who\n\n";
+    text += "## Versions\n\n";
     let mut versions = Table::new(2, &["subject", "version"]);
     for subject in &results.subjects {
         let version = subject.version.as_deref().unwrap_or("not here");

@@ -24,7 +24,7 @@ use crate::screen::progress;
 /// Always measured, if the table of workloads has them.
 const FLOORS: [&str; 2] = ["floor", "floor-spawn"];
 
-/// Choices for `run`.
+/// The options of `run`.
 #[derive(Args)]
 pub(crate) struct RunOptions {
     /// How often each server is measured on each workload; fewer than 3 prove nothing [default: 3, or 1 with --quick]
@@ -106,7 +106,7 @@ fn run_one(
             started: host::now(),
             rounds: selection.rounds,
             seconds: selection.seconds,
-            accounting: bench.accounting(),
+            accounting: bench.cpu_time_source(),
             host: host.clone(),
             subjects: selection.records,
             samples: Vec::new(),

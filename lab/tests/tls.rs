@@ -216,7 +216,7 @@ fn crowds_may_be_elsewhere() {
     });
     let party = json!({"manner": "Idle", "address": server, "tls": tls, "count": 3});
     let mut copy = Command::new(env!("CARGO_BIN_EXE_tsubame-lab"));
-    let mut copy = copy.arg("crowd-copy").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a copy");
+    let mut copy = copy.arg("idle-copy").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a copy");
     let (mut orders, news) = (copy.stdin.take().expect("a pipe"), copy.stdout.take().expect("a pipe"));
     let mut news = BufReader::new(news).lines();
     let mut tell = |order: &Value| -> Value {

@@ -24,11 +24,14 @@ pub(crate) enum Profile {
     /// Bare, with the settings found best for 100 connections in a comparison of Apache 2.4.3 with nginx.
     EventSmall,
     /// The same with four workers instead of two, in one child.
-    EventFour,
+    #[serde(rename = "event-four")]
+    Event4Workers,
     /// The same with one.
-    EventOne,
+    #[serde(rename = "event-one")]
+    Event1Worker,
     /// The same with four children that have one each.
-    EventSingles,
+    #[serde(rename = "event-singles")]
+    Event4Children,
     /// Bare, with that comparison's first settings for thousands of connections: many small children.
     EventChildren,
     /// Bare, with its settings of brute force: a thread for each connection.
@@ -91,9 +94,9 @@ impl Profile {
             Self::ManyWorkers => ("many-workers", "400 workers"),
             Self::Event243 => ("event243", "defaults of 2.4.3"),
             Self::EventSmall => ("event-small", "2 workers"),
-            Self::EventFour => ("event-four", "4 workers"),
-            Self::EventOne => ("event-one", "1 worker"),
-            Self::EventSingles => ("event-singles", "4 children of 1 thread"),
+            Self::Event4Workers => ("event-four", "4 workers"),
+            Self::Event1Worker => ("event-one", "1 worker"),
+            Self::Event4Children => ("event-singles", "4 children of 1 thread"),
             Self::EventChildren => ("event-children", "children of 2 threads"),
             Self::EventThreads => ("event-threads", "children of 100 threads"),
             Self::EventLarge => ("event-large", "children of 256 threads"),
@@ -129,6 +132,28 @@ pub(crate) struct Entry {
     pub(crate) subject: &'static str,
     /// Its configuration.
     pub(crate) profile: Profile,
+}
+
+/// On whose side a subject stands in a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Tsubame, under one of its modules.
+    Own,
+    /// A floor: the least work that a server could do.
+    Floor,
+    /// Another server.
+    Other,
+}
+
+impl Entry {
+    /// The side of the subject, by its identifier.
+    pub(crate) fn side(self) -> Side {
+        match self.subject {
+            own if own.starts_with("tsubame-") => Side::Own,
+            floor if floor.starts_with("floor") => Side::Floor,
+            _ => Side::Other,
+        }
+    }
 }
 
 /// A subject under the bare configuration.

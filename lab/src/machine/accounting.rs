@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::machine::cgroup::{PREFIX, directories, mounts_and_groups};
 use crate::machine::error::{Context as _, Error, Result, read_text};
 use crate::machine::memory_cgroup::{MemoryCgroup, MemoryEvents};
@@ -32,6 +34,15 @@ impl Accounting {
     pub(crate) fn detect() -> Self {
         let (mounts, own_groups) = mounts_and_groups();
         candidates(&mounts, &own_groups).into_iter().find(Accounting::works).unwrap_or(Self::ProcessTree)
+    }
+
+    /// What reports say about it.
+    pub(crate) fn source(&self) -> CpuTimeSource {
+        match self {
+            Self::Cpuacct(_) => CpuTimeSource::Cpuacct,
+            Self::Unified(_) => CpuTimeSource::Unified,
+            Self::ProcessTree => CpuTimeSource::ProcessTree,
+        }
     }
 
     fn works(&self) -> bool {
@@ -75,15 +86,23 @@ fn owner_of(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
 }
 
-impl fmt::Display for Accounting {
+/// Where CPU time is read from. Results keep the text of each variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CpuTimeSource {
+    #[serde(rename = "cgroup v1 cpuacct.usage, one group for each server (exact, ended processes included)")]
+    Cpuacct,
+    #[serde(rename = "cgroup v2 cpu.stat, one group for each server (exact, ended processes included)")]
+    Unified,
+    #[serde(
+        rename = "schedstat, utime, stime, cutime and cstime of the process tree (coarse: what ends unnoticed is lost)"
+    )]
+    #[serde(alias = "utime, stime, cutime and cstime of the process tree in ticks of 10 ms (coarse)")]
+    ProcessTree,
+}
+
+impl fmt::Display for CpuTimeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpuacct(_) => "cgroup v1 cpuacct.usage, one group for each server (exact, ended processes included)",
-            Self::Unified(_) => "cgroup v2 cpu.stat, one group for each server (exact, ended processes included)",
-            Self::ProcessTree => {
-                "schedstat, utime, stime, cutime and cstime of the process tree (coarse: what ends unnoticed is lost)"
-            }
-        })
+        self.serialize(f)
     }
 }
 

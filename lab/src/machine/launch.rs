@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::machine::descriptors;
 use crate::machine::error::{Context as _, Error, Result, write_file};
 
-/// Choices for the hidden `launch`.
+/// The options of the hidden `launch`.
 #[derive(Args)]
 pub(crate) struct LaunchOptions {
     /// A cgroup.procs file to enter; may be given more than once

@@ -19,7 +19,7 @@ use crate::experiments::subject::Subject;
 use crate::experiments::workload::{Crowd, DOCUMENTS, LoadShape, Protocol, SMALL};
 use crate::experiments::workloads::many::{CLIENTS, host};
 use crate::load::tls::Client;
-use crate::machine::accounting::Accounting;
+use crate::machine::accounting::{Accounting, CpuTimeSource};
 use crate::machine::descriptors;
 use crate::machine::descriptors::DESCRIPTORS_IN_RESERVE;
 use crate::machine::error::{Context as _, Error, Result, write_file};
@@ -123,9 +123,9 @@ impl Bench {
         self.descriptors
     }
 
-    /// How CPU time is measured.
-    pub(crate) fn accounting(&self) -> String {
-        self.accounting.to_string()
+    /// Where the CPU time of servers is read from.
+    pub(crate) fn cpu_time_source(&self) -> CpuTimeSource {
+        self.accounting.source()
     }
 
     /// Measures; also returns the exact configuration.
@@ -152,19 +152,19 @@ impl Bench {
                 // Only the generator can parse frames of HTTP/2, so it compares their contents.
                 let expect = matches!(protocol, Protocol::Http2 { .. }).then_some(expected.as_path());
                 let load_run = load_run(site, document.name, trial.connections, trial.seconds);
-                self.shoot(server, site, LoadRun { protocol: *protocol, expect, ..load_run }).map(Measure::from)
+                self.measure_load(server, site, LoadRun { protocol: *protocol, expect, ..load_run }).map(Measure::from)
             }
             LoadShape::Script { script, .. } => {
                 let name = format!("cgi-bin/{}", script.name);
                 let seconds = trial.seconds.max(trial.connections / CLIENTS_PER_SECOND);
                 probe_script(site, &name, script)?;
-                self.shoot(server, site, load_run(site, &name, trial.connections, seconds)).map(Measure::from)
+                self.measure_load(server, site, load_run(site, &name, trial.connections, seconds)).map(Measure::from)
             }
             LoadShape::Rate { per_second, per_connection, .. } => {
                 probe(site, None, &SMALL, false)?;
                 let load_run = load_run(site, SMALL.name, trial.connections, trial.seconds);
                 let (per_connection, per_second) = (*per_connection, Some(*per_second));
-                self.shoot(server, site, LoadRun { per_connection, per_second, ..load_run }).map(Measure::from)
+                self.measure_load(server, site, LoadRun { per_connection, per_second, ..load_run }).map(Measure::from)
             }
             LoadShape::Crowd(crowd) => self.crowd(server, site, crowd).map(Measure::from),
             LoadShape::Queue(queue) => self.queue(server, site, queue).map(Measure::from),
@@ -266,17 +266,17 @@ impl Bench {
         Ok(directory)
     }
 
-    /// Warms up, then fires.
-    fn shoot(&self, server: &Server, site: &Site, load_run: LoadRun<'_>) -> Result<Load> {
+    /// Warms the server up, then measures it under load.
+    fn measure_load(&self, server: &Server, site: &Site, load_run: LoadRun<'_>) -> Result<Load> {
         let mut watch = Watch::new(server);
         LoadRun { seconds: WARM_UP_SECONDS, ..load_run }.run(self.cores.generator, &mut || watch.look())?;
         server.await_quiet()?;
 
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
-        let mut course = Monitor::new(server, self.cores);
+        let mut monitor = Monitor::new(server, self.cores);
         let counts = load_run.run(self.cores.generator, &mut || {
-            course.look();
+            monitor.look();
             watch.look()
         })?;
         let after = Reading::take(server, self.cores)?;
@@ -287,7 +287,7 @@ impl Bench {
         }
         Ok(Load {
             fresh_us: fresh.unwrap_or(FRESH_LIMIT).as_micros() as u64,
-            course: course.moments.into(),
+            moments: monitor.moments.into(),
             replaced: watch.newcomers(),
             busiest,
             ..self.figures(server, counts, &before, &after)?
@@ -315,10 +315,10 @@ impl Bench {
             replaced: 0,
             fresh_us: 0,
             busiest: 0.0,
-            squeezed: None,
+            pressure: None,
             begun: None,
             latencies: counts.latencies.into(),
-            course: Box::default(),
+            moments: Box::default(),
             intervals: counts.intervals.into(),
             averages: Some(after.averages_since(before)),
             swap_before_kib: before.swap_used_kib,

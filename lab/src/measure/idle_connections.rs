@@ -108,7 +108,7 @@ impl IdleConnections {
         }
         let share = |subprocess: u32| load.count / subprocesses + u32::from(subprocess < load.count % subprocesses);
         let started = (0..subprocesses).map(|subprocess| {
-            let mut process = Subprocess::start("crowd-copy")?;
+            let mut process = Subprocess::start("idle-copy")?;
             process.send(&IdleLoad { count: share(subprocess), ..load.clone() })?;
             Ok(process)
         });

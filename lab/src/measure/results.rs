@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiments::experiment::{self, Experiment};
 use crate::experiments::profile::Profile;
+use crate::machine::accounting::CpuTimeSource;
 use crate::machine::error::{Context as _, Error, Result, read_text, write_file};
 use crate::machine::host::Host;
 pub(crate) use measure::{
@@ -40,8 +41,8 @@ pub(crate) struct Results {
     pub(crate) rounds: u32,
     /// Length of one measurement.
     pub(crate) seconds: u32,
-    /// The source of CPU time.
-    pub(crate) accounting: String,
+    /// Where the CPU time of servers was read from.
+    pub(crate) accounting: CpuTimeSource,
     /// The machine.
     pub(crate) host: Host,
     /// The subjects, or why they are missing.
@@ -202,7 +203,7 @@ pub(crate) mod example {
             started: "2026-01-01 00:00 UTC".to_owned(),
             rounds: 3,
             seconds: 4,
-            accounting: "exact".to_owned(),
+            accounting: CpuTimeSource::Unified,
             host: Host::default(),
             subjects: Vec::new(),
             samples: Vec::new(),
@@ -249,10 +250,10 @@ pub(crate) mod example {
                 late_p99_us: 0,
                 fresh_us: 100,
                 busiest: 0.5,
-                squeezed: None,
+                pressure: None,
                 begun: None,
                 latencies: [(0.0, 500), (50.0, 1000), (99.0, 2000), (100.0, 3000)].into(),
-                course: [0.0, 0.2, 0.4]
+                moments: [0.0, 0.2, 0.4]
                     .map(|at| MachineSample { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })
                     .into(),
                 intervals: [0.25, 0.5]
@@ -288,6 +289,17 @@ mod tests {
         results.samples.push(example::memory("idle", "nginx", 10_000, 100, 200));
         let kept = Results::from_json(&results.to_json().unwrap()).unwrap();
         assert_eq!(kept.to_csv().expect("a table"), results.to_csv().expect("a table"));
+    }
+
+    #[test]
+    fn the_results_in_the_documentation_can_be_read() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks/seeds/memory");
+        let results = Results::load(&directory).unwrap();
+        assert!(!results.samples.is_empty());
+        for sample in &results.samples {
+            let Measure::Load(load) = &sample.measure else { panic!("{sample:?}") };
+            assert!(load.pressure.is_some() && !load.moments.is_empty(), "{sample:?}");
+        }
     }
 
     #[test]

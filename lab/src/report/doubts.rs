@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::experiments::workload::{LoadShape, Protocol, Workload};
 use crate::load::Handshakes;
-use crate::machine::accounting::Accounting;
+use crate::machine::accounting::CpuTimeSource;
 use crate::machine::descriptors::DESCRIPTORS_IN_RESERVE;
 use crate::measure::reading::{OTHERS_MAX, STOLEN_MAX};
 use crate::measure::results::{Averages, Load, Measure, Results, Sample};
@@ -22,7 +22,7 @@ const SERVER_BUSY_MIN: f64 = 0.90;
 const LATE_MAX_US: f64 = 500.0;
 /// Swap space in KiB that may be in use: more was left by earlier programs, and has to be read back.
 const SWAP_USED_MAX: u64 = 1024;
-/// With fewer answers than this, a 99th percentile means nothing.
+/// With fewer responses than this, a 99th percentile means nothing.
 const RESPONSES_MIN: u64 = 100;
 /// Ticks that see less than this share of the counted work see too little of it,
 const TICKS_MIN: f64 = 0.75;
@@ -40,9 +40,18 @@ pub(crate) struct Found {
     what: String,
 }
 
-/// One reason.
+/// A reason to doubt a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Doubt {
+    /// It concerns the whole run.
+    OfRun(RunDoubt),
+    /// It concerns some cells, with their figures.
+    OfCells(CellDoubt, Vec<Found>),
+}
+
+/// A reason to doubt everything in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunDoubt {
     /// Too few rounds.
     FewRounds(u32),
     /// Too short measurements.
@@ -55,33 +64,47 @@ pub(crate) enum Doubt {
     FewDescriptors(u64),
     /// There is no swap space, which would have been used.
     NoSwap,
+}
+
+/// A reason to doubt a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CellDoubt {
     /// The load generator was the limit, not the server.
-    GeneratorSaturated(Vec<Found>),
+    GeneratorSaturated,
     /// Other programs worked on the two cores.
-    OthersBusy(Vec<Found>),
+    OthersBusy,
     /// The hypervisor took time.
-    Stolen(Vec<Found>),
+    Stolen,
     /// Memory was swapped out at the beginning.
-    SwapInUse(Vec<Found>),
-    /// Too few answers for a percentile.
-    FewAnswers(Vec<Found>),
+    SwapInUse,
+    /// Too few responses for a percentile.
+    FewResponses,
     /// Some rounds are missing.
-    RoundsMissing(Vec<Found>),
+    RoundsMissing,
     /// Requests failed or connections were lost.
-    Errors(Vec<Found>),
+    Errors,
     /// A fresh request was not answered after the load.
-    Hung(Vec<Found>),
+    Hung,
     /// The generator did not keep its schedule.
-    GeneratorLate(Vec<Found>),
+    GeneratorLate,
     /// Handshakes were full that should have resumed earlier sessions.
-    NotResumed(Vec<Found>),
+    NotResumed,
     /// The kernel's ticks saw little of the server's work.
-    TicksMissed(Vec<Found>),
+    TicksMissed,
     /// Rounds differ.
-    Spread(Vec<Found>),
+    Spread,
 }
 
 impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfRun(doubt) => doubt.fmt(f),
+            Self::OfCells(doubt, places) => write!(f, "{doubt}: {}", by_workload(places)),
+        }
+    }
+}
+
+impl fmt::Display for RunDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FewRounds(1) => {
@@ -105,128 +128,109 @@ impl fmt::Display for Doubt {
             Self::NoSwap => f.write_str(
                 "the machine has no swap: where a server with swap would stand still, the kernel ends processes here",
             ),
-            Self::GeneratorSaturated(who) => write!(
-                f,
-                "the load generator was the limit, so req/s and latencies say little (requests per CPU-second \
-                 remain): {}",
-                told(who)
-            ),
-            Self::OthersBusy(who) => {
-                write!(f, "other programs used the two cores, up to this share of them: {}", told(who))
-            }
-            Self::Stolen(who) => write!(f, "the hypervisor took time away, up to this share: {}", told(who)),
-            Self::SwapInUse(who) => write!(
-                f,
-                "swap was in use before the measurement began (swapoff -a && swapon -a empties it): {}",
-                told(who)
-            ),
-            Self::FewAnswers(who) => {
-                write!(f, "fewer than {RESPONSES_MIN} answers in a round, so p99 means nothing: {}", told(who))
-            }
-            Self::RoundsMissing(who) => write!(f, "rounds are missing: {}", told(who)),
-            Self::Errors(who) => write!(f, "requests failed or connections were lost: {}", told(who)),
-            Self::Hung(who) => write!(f, "no fresh request was answered after the load: {}", told(who)),
-            Self::GeneratorLate(who) => write!(
-                f,
-                "the load generator was late, which latencies contain; one of a hundred requests by more than this: {}",
-                told(who)
-            ),
-            Self::NotResumed(who) => {
-                write!(f, "handshakes were full that should have resumed earlier sessions: {}", told(who))
-            }
-            Self::TicksMissed(who) => write!(
-                f,
-                "the kernel's ticks saw little of the server's work, so do not believe what cores did (%user to %idle), nor that \
-                 nobody else worked (CPU-seconds remain): {}",
-                told(who)
-            ),
-            Self::Spread(who) => {
-                write!(f, "rounds differ by more than {:.0} %: {}", SPREAD_MAX * 100.0, told(who))
-            }
         }
+    }
+}
+
+impl fmt::Display for CellDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::GeneratorSaturated => {
+                "the load generator was the limit, so req/s and latencies say little (requests per CPU-second remain)"
+            }
+            Self::OthersBusy => "other programs used the two cores, up to this share of them",
+            Self::Stolen => "the hypervisor took time away, up to this share",
+            Self::SwapInUse => "swap was in use before the measurement began (swapoff -a && swapon -a empties it)",
+            Self::FewResponses => {
+                return write!(f, "fewer than {RESPONSES_MIN} responses in a round, so p99 means nothing");
+            }
+            Self::RoundsMissing => "rounds are missing",
+            Self::Errors => "requests failed or connections were lost",
+            Self::Hung => "no fresh request was answered after the load",
+            Self::GeneratorLate => {
+                "the load generator was late, which latencies contain; one of a hundred requests by more than this"
+            }
+            Self::NotResumed => "handshakes were full that should have resumed earlier sessions",
+            Self::TicksMissed => {
+                "the kernel's ticks saw little of the server's work, so do not believe what cores did (%user to %idle), \
+                 nor that nobody else worked (CPU-seconds remain)"
+            }
+            Self::Spread => return write!(f, "rounds differ by more than {:.0} %", SPREAD_MAX * 100.0),
+        })
     }
 }
 
 impl Doubt {
     /// The part that concerns this workload, or, without one, the whole run.
     pub(crate) fn concerning(&self, workload: Option<&Workload>) -> Option<Self> {
-        let (who, doubt): (_, fn(Vec<Found>) -> Self) = match self {
-            Self::GeneratorSaturated(who) => (who, Self::GeneratorSaturated),
-            Self::Errors(who) => (who, Self::Errors),
-            Self::Hung(who) => (who, Self::Hung),
-            Self::GeneratorLate(who) => (who, Self::GeneratorLate),
-            Self::NotResumed(who) => (who, Self::NotResumed),
-            Self::TicksMissed(who) => (who, Self::TicksMissed),
-            Self::Spread(who) => (who, Self::Spread),
-            Self::OthersBusy(who) => (who, Self::OthersBusy),
-            Self::Stolen(who) => (who, Self::Stolen),
-            Self::SwapInUse(who) => (who, Self::SwapInUse),
-            Self::FewAnswers(who) => (who, Self::FewAnswers),
-            Self::RoundsMissing(who) => (who, Self::RoundsMissing),
-            general => return workload.is_none().then(|| general.clone()),
-        };
-        let id = workload?.id;
-        // The heading names the workload.
-        let here = who.iter().filter(|found| found.workload == id).map(|found| Found { workload: "", ..found.clone() });
-        let who: Vec<Found> = here.collect();
-        (!who.is_empty()).then(|| doubt(who))
+        match (self, workload) {
+            (Self::OfRun(_), None) => Some(self.clone()),
+            (Self::OfCells(doubt, places), Some(workload)) => {
+                let here = places.iter().filter(|found| found.workload == workload.id);
+                // The heading names the workload.
+                let here: Vec<Found> = here.map(|found| Found { workload: "", ..found.clone() }).collect();
+                (!here.is_empty()).then_some(Self::OfCells(*doubt, here))
+            }
+            (Self::OfRun(_), Some(_)) | (Self::OfCells(..), None) => None,
+        }
     }
 }
 
 /// All reasons against a run, the most serious first.
 pub(crate) fn doubts(results: &Results, summary: &Summary<'_>) -> Vec<Doubt> {
+    let about_run = about_run(results).into_iter().map(Doubt::OfRun);
+    about_run.chain(about_cells(summary, results.experiment().workloads, results.rounds)).collect()
+}
+
+fn about_run(results: &Results) -> Vec<RunDoubt> {
     let mut doubts = Vec::new();
     if results.rounds < ROUNDS_MIN {
-        doubts.push(Doubt::FewRounds(results.rounds));
+        doubts.push(RunDoubt::FewRounds(results.rounds));
     }
     if results.seconds < SECONDS_MIN {
-        doubts.push(Doubt::Short(results.seconds));
+        doubts.push(RunDoubt::Short(results.seconds));
     }
     if results.host.cores == 1 {
-        doubts.push(Doubt::OneCore);
+        doubts.push(RunDoubt::OneCore);
     }
-    if results.accounting == Accounting::ProcessTree.to_string() {
-        doubts.push(Doubt::CoarseClock);
+    if results.accounting == CpuTimeSource::ProcessTree {
+        doubts.push(RunDoubt::CoarseClock);
     }
     let allowed = results.host.descriptors;
     let too_few = |sample: &Sample| u64::from(sample.connections) + DESCRIPTORS_IN_RESERVE > allowed;
     if allowed > 0 && results.samples.iter().any(too_few) {
-        doubts.push(Doubt::FewDescriptors(allowed));
+        doubts.push(RunDoubt::FewDescriptors(allowed));
     }
-    let is_squeezed = |sample: &Sample| matches!(&sample.measure, Measure::Load(load) if load.squeezed.is_some());
-    if results.host.swap_mib == 0 && results.samples.iter().any(is_squeezed) {
-        doubts.push(Doubt::NoSwap);
+    let is_under_pressure = |sample: &Sample| matches!(&sample.measure, Measure::Load(load) if load.pressure.is_some());
+    if results.host.swap_mib == 0 && results.samples.iter().any(is_under_pressure) {
+        doubts.push(RunDoubt::NoSwap);
     }
-    doubts.extend(about_cells(summary, results.experiment().workloads, results.rounds));
     doubts
 }
 
 /// A reason against one cell, as a figure; `None` if there is none. The number is that of the wanted rounds.
 type Check = fn(&Workload, &Cell<'_>, u32) -> Option<String>;
 
-/// Makes a doubt from its places and figures.
-type MakeDoubt = fn(Vec<Found>) -> Doubt;
-
 /// The checks of every cell, the most serious first.
-const CHECKS: [(MakeDoubt, Check); 12] = [
-    (Doubt::Hung, |_, cell, _| counted(cell.hung())),
-    (Doubt::Errors, |_, cell, _| counted(cell.errors())),
-    (Doubt::GeneratorSaturated, saturation),
-    (Doubt::GeneratorLate, lateness),
-    (Doubt::NotResumed, full_handshakes),
-    (Doubt::TicksMissed, missed_ticks),
-    (Doubt::SwapInUse, swap),
-    (Doubt::OthersBusy, |_, cell, _| shared(cell.worst(|load| load.busy.others), OTHERS_MAX)),
-    (Doubt::Stolen, |_, cell, _| shared(cell.worst(|load| load.busy.stolen), STOLEN_MAX)),
-    (Doubt::RoundsMissing, |_, cell, rounds| {
+const CHECKS: [(CellDoubt, Check); 12] = [
+    (CellDoubt::Hung, |_, cell, _| counted(cell.hung())),
+    (CellDoubt::Errors, |_, cell, _| counted(cell.errors())),
+    (CellDoubt::GeneratorSaturated, saturation),
+    (CellDoubt::GeneratorLate, lateness),
+    (CellDoubt::NotResumed, full_handshakes),
+    (CellDoubt::TicksMissed, missed_ticks),
+    (CellDoubt::SwapInUse, swap),
+    (CellDoubt::OthersBusy, |_, cell, _| shared(cell.worst(|load| load.busy.others), OTHERS_MAX)),
+    (CellDoubt::Stolen, |_, cell, _| shared(cell.worst(|load| load.busy.stolen), STOLEN_MAX)),
+    (CellDoubt::RoundsMissing, |_, cell, rounds| {
         let taken = cell.loads().count().max(cell.memories().count());
         (taken < rounds as usize).then(|| format!("{taken} of {rounds}"))
     }),
-    (Doubt::FewAnswers, |_, cell, _| {
+    (CellDoubt::FewResponses, |_, cell, _| {
         let fewest = cell.loads().map(|(_, load)| load.requests).min()?;
         (fewest < RESPONSES_MIN).then(|| fewest.to_string())
     }),
-    (Doubt::Spread, |workload, cell, _| {
+    (CellDoubt::Spread, |workload, cell, _| {
         // A crowd's cost is not what its measurement is about.
         let is_compared = !matches!(workload.shape, LoadShape::Crowd(_));
         shared(cell.spread(Load::per_cpu_second).filter(|_| is_compared), SPREAD_MAX)
@@ -236,28 +240,28 @@ const CHECKS: [(MakeDoubt, Check); 12] = [
 fn about_cells(summary: &Summary<'_>, workloads: &'static [Workload], rounds: u32) -> Vec<Doubt> {
     let cells =
         || workloads.iter().flat_map(|workload| summary.rows(workload).into_iter().map(move |row| (workload, row)));
-    let all = CHECKS.iter().map(|(doubt, ground)| {
-        let who = cells().filter_map(|(workload, (entry, connections, cell))| {
-            let figure = ground(workload, cell, rounds)?;
+    let all = CHECKS.iter().map(|(doubt, check)| {
+        let places = cells().filter_map(|(workload, (entry, connections, cell))| {
+            let figure = check(workload, cell, rounds)?;
             let what = match workload.connections().len() {
                 1 => format!("{} ({figure})", title(entry)),
                 _ => format!("{} at {connections} ({figure})", title(entry)),
             };
             Some(Found { workload: workload.id, what })
         });
-        (doubt, who.collect::<Vec<Found>>())
+        (*doubt, places.collect::<Vec<Found>>())
     });
-    all.filter(|(_, who)| !who.is_empty()).map(|(doubt, who)| doubt(who)).collect()
+    all.filter(|(_, places)| !places.is_empty()).map(|(doubt, places)| Doubt::OfCells(doubt, places)).collect()
 }
 
 /// Each workload with all its findings.
-fn told(who: &[Found]) -> String {
+fn by_workload(places: &[Found]) -> String {
     let of = |part: &[Found]| {
         let all: Vec<&str> = part.iter().map(|found| found.what.as_str()).collect();
         let heading = part.first().filter(|first| !first.workload.is_empty());
         heading.map_or(String::new(), |first| format!("{}: ", first.workload)) + &all.join("; ")
     };
-    who.chunk_by(|one, other| one.workload == other.workload).map(of).collect::<Vec<_>>().join(". ")
+    places.chunk_by(|one, other| one.workload == other.workload).map(of).collect::<Vec<_>>().join(". ")
 }
 
 fn counted(times: u64) -> Option<String> {
@@ -343,8 +347,8 @@ mod tests {
         results
     }
 
-    fn at_nginx(figure: &str) -> Vec<Found> {
-        vec![Found { workload: "keepalive", what: format!("nginx ({figure})") }]
+    fn at_nginx(doubt: CellDoubt, figure: &str) -> Doubt {
+        Doubt::OfCells(doubt, vec![Found { workload: "keepalive", what: format!("nginx ({figure})") }])
     }
 
     #[test]
@@ -356,10 +360,10 @@ mod tests {
     fn a_quick_run_does() {
         let mut results = with(|_| ());
         (results.rounds, results.seconds, results.host.cores) = (1, 1, 1);
-        assert!(Doubt::FewRounds(1).to_string().contains("no intervals"));
-        results.accounting = crate::machine::accounting::Accounting::ProcessTree.to_string();
-        let expected = [Doubt::FewRounds(1), Doubt::Short(1), Doubt::OneCore, Doubt::CoarseClock];
-        assert_eq!(doubts_of(&results), expected);
+        assert!(RunDoubt::FewRounds(1).to_string().contains("no intervals"));
+        results.accounting = CpuTimeSource::ProcessTree;
+        let expected = [RunDoubt::FewRounds(1), RunDoubt::Short(1), RunDoubt::OneCore, RunDoubt::CoarseClock];
+        assert_eq!(doubts_of(&results), expected.map(Doubt::OfRun));
     }
 
     #[test]
@@ -368,7 +372,7 @@ mod tests {
         results.host.descriptors = 164;
         assert_eq!(doubts_of(&results), []);
         results.host.descriptors = 163;
-        assert_eq!(doubts_of(&results), [Doubt::FewDescriptors(163)]);
+        assert_eq!(doubts_of(&results), [Doubt::OfRun(RunDoubt::FewDescriptors(163))]);
     }
 
     #[test]
@@ -376,31 +380,33 @@ mod tests {
         let both_busy = with(|load| load.busy.generator = 1.0);
         assert_eq!(doubts_of(&both_busy), []);
         let server_waits = with(|load| (load.busy.generator, load.busy.server) = (1.0, 0.5));
-        assert!(matches!(&doubts_of(&server_waits)[..], [Doubt::GeneratorSaturated(who)] if who.len() == 1));
+        assert!(
+            matches!(&doubts_of(&server_waits)[..], [Doubt::OfCells(CellDoubt::GeneratorSaturated, places)] if places.len() == 1)
+        );
     }
 
     #[test]
-    fn each_kind_is_told_where_it_was() {
+    fn each_kind_names_its_places() {
         type Change = fn(&mut Load);
         let expected: [(Change, Doubt); 9] = [
-            (|load| load.errors.timeout = 7, Doubt::Errors(at_nginx("21"))),
-            (|load| load.busy.others = 0.2, Doubt::OthersBusy(at_nginx("20 %"))),
-            (|load| load.busy.stolen = 0.03, Doubt::Stolen(at_nginx("3 %"))),
-            (|load| load.fresh_us = 1_000_000, Doubt::Hung(at_nginx("3"))),
-            (|load| load.late_p99_us = 700, Doubt::GeneratorLate(at_nginx("0.7 ms"))),
-            (|load| load.swap_before_kib = 300 * 1024, Doubt::SwapInUse(at_nginx("300 MB"))),
+            (|load| load.errors.timeout = 7, at_nginx(CellDoubt::Errors, "21")),
+            (|load| load.busy.others = 0.2, at_nginx(CellDoubt::OthersBusy, "20 %")),
+            (|load| load.busy.stolen = 0.03, at_nginx(CellDoubt::Stolen, "3 %")),
+            (|load| load.fresh_us = 1_000_000, at_nginx(CellDoubt::Hung, "3")),
+            (|load| load.late_p99_us = 700, at_nginx(CellDoubt::GeneratorLate, "0.7 ms")),
+            (|load| load.swap_before_kib = 300 * 1024, at_nginx(CellDoubt::SwapInUse, "300 MB")),
             (
                 |load| {
                     let core = CoreUse { user: 1.0, idle: 99.0, ..CoreUse::default() };
                     load.averages = Some(Averages { core, ..Averages::default() });
                     load.busy.server = 0.14;
                 },
-                Doubt::TicksMissed(at_nginx("1 % of a core seen, 14 % counted")),
+                at_nginx(CellDoubt::TicksMissed, "1 % of a core seen, 14 % counted"),
             ),
-            (|load| load.requests = 99, Doubt::FewAnswers(at_nginx("99"))),
+            (|load| load.requests = 99, at_nginx(CellDoubt::FewResponses, "99")),
             (
                 |load| (load.busy.generator, load.busy.server) = (1.0, 0.5),
-                Doubt::GeneratorSaturated(at_nginx("server 50 % busy")),
+                at_nginx(CellDoubt::GeneratorSaturated, "server 50 % busy"),
             ),
         ];
         for (change, doubt) in expected {
@@ -416,11 +422,11 @@ mod tests {
     fn a_round_that_is_missing_is_reported() {
         let mut results = with(|_| ());
         results.samples.pop();
-        assert_eq!(doubts_of(&results), [Doubt::RoundsMissing(at_nginx("2 of 3"))]);
+        assert_eq!(doubts_of(&results), [at_nginx(CellDoubt::RoundsMissing, "2 of 3")]);
     }
 
     #[test]
-    fn sessions_that_do_not_go_on_are_told_where_they_should() {
+    fn sessions_that_should_be_resumed_and_are_not_are_reported() {
         let doubts = |workload: &str, full| {
             let mut results = Results { experiment: "tls".to_owned(), ..example::empty() };
             for round in 1..=3 {
@@ -434,15 +440,15 @@ mod tests {
             doubts_of(&results)
         };
         assert_eq!(doubts("tls-resumed", 140), []);
-        let who = vec![Found { workload: "tls-resumed", what: "nginx (20 %)".to_owned() }];
-        assert_eq!(doubts("tls-resumed", 300), [Doubt::NotResumed(who)]);
+        let places = vec![Found { workload: "tls-resumed", what: "nginx (20 %)".to_owned() }];
+        assert_eq!(doubts("tls-resumed", 300), [Doubt::OfCells(CellDoubt::NotResumed, places)]);
         assert_eq!(doubts("tls-full", 1000), []);
     }
 
     #[test]
     fn too_little_memory_without_swap_is_reported() {
-        let mut results = with(|load| load.squeezed = Some(Box::default()));
-        assert_eq!(doubts_of(&results), [Doubt::NoSwap]);
+        let mut results = with(|load| load.pressure = Some(Box::default()));
+        assert_eq!(doubts_of(&results), [Doubt::OfRun(RunDoubt::NoSwap)]);
         results.host.swap_mib = 4096;
         assert_eq!(doubts_of(&results), []);
     }
@@ -451,6 +457,6 @@ mod tests {
     fn rounds_that_differ_are_reported() {
         let mut results = with(|_| ());
         results.samples[1] = example::load("keepalive", "nginx", 100, 2, 2000);
-        assert!(matches!(&doubts_of(&results)[..], [Doubt::Spread(_)]));
+        assert!(matches!(&doubts_of(&results)[..], [Doubt::OfCells(CellDoubt::Spread, _)]));
     }
 }

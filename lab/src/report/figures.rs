@@ -1,6 +1,6 @@
 //! The plots of a workload, as elements of the page.
 
-use crate::experiments::profile::Entry;
+use crate::experiments::profile::{Entry, Side};
 use crate::experiments::workload::{LoadShape, Workload};
 use crate::machine::stats;
 use crate::measure::results::{Load, MachineSample};
@@ -13,10 +13,6 @@ const CONNECTIONS: Axis = Axis { name: "connections", scale: Scale::Logarithmic,
 const RATE: Axis = Axis { name: "requests/s", scale: Scale::Linear, end: 0.0 };
 const SWAPPED: Axis = Axis { name: "pages", scale: Scale::Linear, end: 0.0 };
 const USE: Axis = Axis { name: "% in use", scale: Scale::Linear, end: 0.0 };
-
-/// The beginnings of the names of Tsubame under its modules, and of floors.
-pub(super) const OWN: &str = "tsubame-";
-pub(super) const FLOOR: &str = "floor";
 
 /// The figure to compare, with its interval; `below` is an element under it.
 pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below: &str) -> String {
@@ -45,10 +41,10 @@ pub(super) fn picture(summary: &Summary<'_>, workload: &'static Workload, below:
 
 /// The highlighting of a subject.
 fn class(entry: Entry) -> &'static str {
-    match entry.subject {
-        own if own.starts_with(OWN) => "own",
-        floor if floor.starts_with(FLOOR) => "floor",
-        _ => "",
+    match entry.side() {
+        Side::Own => "own",
+        Side::Floor => "floor",
+        Side::Other => "",
     }
 }
 
@@ -86,15 +82,15 @@ pub(super) fn latencies(summary: &Summary<'_>, workload: &'static Workload) -> S
     workload.connections().iter().map(plot).collect()
 }
 
-/// The first round of each over time: the clients' view, and the load of server and machine, on one time line.
-pub(super) fn courses(summary: &Summary<'_>, workload: &'static Workload) -> String {
+/// Plots of the first round of each subject over time: the clients' view, and the load of server and machine, on one time line.
+pub(super) fn time_plots(summary: &Summary<'_>, workload: &'static Workload) -> String {
     let mut figures = String::new();
     for (entry, connections, cell) in summary.rows(workload) {
-        let Some((_, load)) = cell.loads().find(|(_, load)| load.course.len() > 1 || load.intervals.len() > 1) else {
+        let Some((_, load)) = cell.loads().find(|(_, load)| load.moments.len() > 1 || load.intervals.len() > 1) else {
             continue;
         };
         let heading = format!("{}, {connections} {}", title(entry), workload.noun());
-        figures += &format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(&heading), course(&heading, load));
+        figures += &format!("<figure><h3>{}</h3>\n{}</figure>\n", escape(&heading), time_plot(&heading, load));
     }
     match figures.is_empty() {
         true => figures,
@@ -150,10 +146,10 @@ pub(super) fn compared(workload: &Workload) -> Compared {
 }
 
 /// Plots one below the other, with each moment in the same place in all of them.
-fn course(heading: &str, load: &Load) -> String {
+fn time_plot(heading: &str, load: &Load) -> String {
     let done = |name: &str, figure: fn(&MachineSample) -> f64| Line {
         name: name.to_owned(),
-        points: load.course.iter().map(|moment| [moment.at, figure(moment)]).collect(),
+        points: load.moments.iter().map(|moment| [moment.at, figure(moment)]).collect(),
     };
     let shares = [
         done("CPU of the server, of a core", |moment| moment.server * 100.0),
@@ -161,11 +157,11 @@ fn course(heading: &str, load: &Load) -> String {
         done("memory of the machine", |moment| moment.memory * 100.0),
     ];
     let swapped = [done("swapped out since the beginning", |moment| moment.swapped_pages as f64)];
-    let ends = [load.intervals.last().map(|interval| interval.until), load.course.last().map(|moment| moment.at)];
+    let ends = [load.intervals.last().map(|interval| interval.until), load.moments.last().map(|moment| moment.at)];
     let end = ends.into_iter().flatten().fold(0.0, f64::max);
     let mut text = over_time(heading, &load.intervals, load.errors.total() > 0, end).concat();
     text += &timed(heading, end, &USE, &shares);
-    if load.course.iter().any(|moment| moment.swapped_pages > 0) {
+    if load.moments.iter().any(|moment| moment.swapped_pages > 0) {
         text += &timed(heading, end, &SWAPPED, &swapped);
     }
     text

@@ -2,11 +2,11 @@
 
 use super::absences::absences;
 use super::comparison::{self, Comparison};
-use super::figures::{concurrency, courses, latencies, picture};
+use super::figures::{concurrency, latencies, picture, time_plots};
 use super::limit::limit;
-use super::promises;
 use super::setup::setup;
 use super::tables::{cores_table, workload_table};
+use super::targets;
 use super::verdict::verdict;
 use crate::experiments::workload::Workload;
 use crate::measure::results::Results;
@@ -33,14 +33,14 @@ pub(super) fn page(results: &Results) -> String {
              has no interval; a line without an end goes on beyond the drawing. Tsubame is filled, floors are dashed. Point at a figure \
              to read its values.</p>\n";
     text += &articles(results, &summary, &doubts);
-    if let Some(table) = promises::table(experiment, &summary) {
+    if let Some(table) = targets::table(experiment, &summary) {
         text += &format!("<h2>Targets</h2>\n{}", table.to_html());
     }
     measured().for_each(|workload| text += &section(&summary, workload, &doubts));
     text += &format!(
         "<h2>Method</h2>\n<p>{}</p>\n<p>CPU time was read from: {}.</p>\n",
         emphasised(experiment.method),
-        escape(&results.accounting)
+        escape(&results.accounting.to_string())
     );
     text += &html::list("Not measured", &absences(results));
     text += &versions(results);
@@ -80,7 +80,7 @@ fn section(summary: &Summary<'_>, workload: &'static Workload, doubts: &[Doubt])
     text +=
         &format!("<div class=\"plots\">\n{}{}</div>\n", concurrency(summary, workload), latencies(summary, workload));
     text += &limits(summary, workload);
-    text += &courses(summary, workload);
+    text += &time_plots(summary, workload);
     let cores = cores_table(summary, workload);
     text + &cores.map_or(String::new(), |table| {
         format!("<details><summary>What cores did meanwhile, as sar has it</summary>\n{}</details>\n", table.to_html())

@@ -17,16 +17,16 @@ pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
     let others = percent(|load| load.busy.others)?;
     let idle = percent(|load| load.busy.idle)?;
     let busiest = percent(|load| load.busiest)?;
-    let squeezed = cell.squeezed().map(|(squeezed, _)| squeezed.at_limit + squeezed.swapped_pages).max().unwrap_or(0);
+    let shortages = cell.pressure().map(|(events, _)| events.at_limit + events.swapped_pages).max().unwrap_or(0);
     let full = FULL * 100.0;
     let both_cores = workload.shape.has_all_cores();
     Some(
         if matches!(workload.shape, LoadShape::Rate { .. } | LoadShape::Crowd(_) | LoadShape::Queue(_)) && server < full
         {
             format!("the load: there were no more requests; the server used {server:.0} % of a core")
-        } else if squeezed > 0 {
+        } else if shortages > 0 {
             format!(
-                "memory: it was at its limit, or pages were swapped out, {squeezed} times; server {server:.0} % of a core"
+                "memory: it was at its limit, or pages were swapped out, {shortages} times; server {server:.0} % of a core"
             )
         } else if !both_cores && server >= full {
             format!("CPU of the server: {server:.0} % of its core")

@@ -54,9 +54,9 @@ impl<'a> Cell<'a> {
         self.loads().map(|(_, load)| figure(load)).collect()
     }
 
-    /// The events of too little memory, in each round.
-    pub(crate) fn squeezed(&self) -> impl Iterator<Item = (&'a PressureEvents, &'a Load)> {
-        self.loads().filter_map(|(_, load)| Some((load.squeezed.as_deref()?, load)))
+    /// What too little memory caused, in each round.
+    pub(crate) fn pressure(&self) -> impl Iterator<Item = (&'a PressureEvents, &'a Load)> {
+        self.loads().filter_map(|(_, load)| Some((load.pressure.as_deref()?, load)))
     }
 
     /// The median of a figure at rest.

@@ -30,7 +30,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
         LoadShape::Script { .. } => script_table(summary, workload),
         LoadShape::Many { noun, .. } => many_table(summary, workload, noun),
         LoadShape::Queue(queue) => queue_table(summary, workload, queue),
-        LoadShape::MemoryPressure(_) => squeeze_table(summary, workload),
+        LoadShape::MemoryPressure(_) => pressure_table(summary, workload),
         LoadShape::Rate { .. } => rate_table(summary, workload),
         LoadShape::Crowd(crowd) => crowd_table(summary, workload, crowd),
     })
@@ -177,7 +177,7 @@ fn queue_table(summary: &Summary<'_>, workload: &'static Workload, queue: &Queue
 }
 
 /// Scripts, then files, then the memory.
-fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
+fn pressure_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
     let headers = ["subject", "req/s", "spread", &peer, "p50 ms", "p99 ms", "failed"];
     let files = ["files p50 ms", "files p99 ms", "files failed"];
@@ -185,15 +185,14 @@ fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
     let mut table = Table::new(1, &[&headers[..], &files[..], &memory[..]].concat());
     for (entry, connections, cell) in summary.rows(workload) {
         let tuned = workload.peers.first().and_then(|peer| summary.cell(workload, connections, *peer));
-        let squeezed = |figure: fn(&PressureEvents) -> u64| {
-            median(&cell.squeezed().map(|(squeezed, _)| figure(squeezed) as f64).collect::<Vec<_>>())
+        let middle = |figure: fn(&PressureEvents) -> u64| {
+            median(&cell.pressure().map(|(events, _)| figure(events) as f64).collect::<Vec<_>>())
         };
         let files = |figure: fn(&PressureEvents) -> u64| {
-            let latencies = cell.squeezed().map(|(squeezed, _)| squeezed.file_milliseconds(figure));
+            let latencies = cell.pressure().map(|(events, _)| events.file_milliseconds(figure));
             decimals(median(&latencies.collect::<Vec<_>>()).filter(|latency| latency.is_finite()), 2)
         };
-        let all =
-            |figure: fn(&PressureEvents) -> u64| cell.squeezed().map(|(squeezed, _)| figure(squeezed)).sum::<u64>();
+        let all = |figure: fn(&PressureEvents) -> u64| cell.pressure().map(|(events, _)| figure(events)).sum::<u64>();
         table.push(vec![
             title(entry),
             decimals(cell.median(Load::per_second), 2),
@@ -202,14 +201,14 @@ fn squeeze_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
             milliseconds(cell.median(|load| load.p50_us as f64)),
             milliseconds(cell.median(|load| load.p99_us as f64)),
             count(Some(cell.errors() as f64)),
-            files(|squeezed| squeezed.file_p50_us),
-            files(|squeezed| squeezed.file_p99_us),
-            count(Some(all(|squeezed| squeezed.file_errors) as f64)),
-            count(squeezed(|squeezed| squeezed.at_limit)),
-            count(Some(all(|squeezed| squeezed.oom_kills) as f64)),
-            count(squeezed(|squeezed| squeezed.major_faults)),
-            count(squeezed(|squeezed| squeezed.swapped_pages)),
-            count(squeezed(|squeezed| squeezed.peak_kib / 1024)),
+            files(|events| events.file_p50_us),
+            files(|events| events.file_p99_us),
+            count(Some(all(|events| events.file_errors) as f64)),
+            count(middle(|events| events.at_limit)),
+            count(Some(all(|events| events.oom_kills) as f64)),
+            count(middle(|events| events.major_faults)),
+            count(middle(|events| events.swapped_pages)),
+            count(middle(|events| events.peak_kib / 1024)),
         ]);
     }
     table

@@ -1,11 +1,12 @@
-//! The verdict on a run, in one sentence: how Tsubame compares with the others, and whether it keeps its promises.
+//! The verdict on a run, in one sentence: how Tsubame compares with the others, and which targets it meets.
 
-use super::figures::{Compared, FLOOR, OWN, compared};
+use super::figures::{Compared, compared};
 use crate::experiments::experiment::Experiment;
+use crate::experiments::profile::Side;
 use crate::experiments::workload::Workload;
 use crate::machine::stats;
-use crate::report::promises;
 use crate::report::summary::Summary;
+use crate::report::targets::{self, State};
 use crate::screen::text::{counted, enumerated};
 
 /// The verdict, without reasons to doubt it; see [`crate::page::html::doubted`].
@@ -15,27 +16,27 @@ pub(super) fn verdict(experiment: &Experiment, summary: &Summary<'_>) -> String 
     let comparison = match outcomes.len() {
         0 => "This run measured nothing that Tsubame could be compared with".to_owned(),
         all => {
-            let told = described(&outcomes, [["better in ", ""], ["worse in ", ""], ["undecided in ", ""]]);
+            let words = [(Some(true), "better in ", ""), (Some(false), "worse in ", ""), (None, "undecided in ", "")];
+            let told = described(&outcomes, &words);
             format!("Beside the best of the others, Tsubame is {told} of {}", counted(all as u64, "comparison"))
         }
     };
-    let judged = promises::of(experiment).iter().map(|promise| promises::judge(promise, summary));
-    let judged: Vec<Option<bool>> =
-        judged.filter(|judged| judged.met.is_some() || judged.is_open()).map(|judged| judged.met).collect();
-    let promises = match judged.len() {
+    let judged = targets::of(experiment).iter().filter_map(|target| targets::judge(target, summary));
+    let states: Vec<State> = judged.map(|verdict| verdict.state).collect();
+    let targets = match states.len() {
         0 => String::new(),
         all => {
-            let told = described(&judged, [["meets ", ""], ["misses ", ""], ["leaves ", " open"]]);
-            format!("; of {} it {told}", counted(all as u64, "target"))
+            let words = [(State::Met, "meets ", ""), (State::Missed, "misses ", ""), (State::Open, "leaves ", " open")];
+            format!("; of {} it {}", counted(all as u64, "target"), described(&states, &words))
         }
     };
-    format!("{comparison}{promises}.")
+    format!("{comparison}{targets}.")
 }
 
-/// How often something is so, is not so, and is not known, with the words before and after each number.
-fn described(outcomes: &[Option<bool>], words: [[&str; 2]; 3]) -> String {
-    let parts = [Some(true), Some(false), None].into_iter().zip(words).filter_map(|(outcome, [before, after])| {
-        let count = outcomes.iter().filter(|other| **other == outcome).count();
+/// How often each outcome occurs, between the words before and after its number.
+fn described<T: PartialEq>(outcomes: &[T], words: &[(T, &str, &str)]) -> String {
+    let parts = words.iter().filter_map(|(outcome, before, after)| {
+        let count = outcomes.iter().filter(|other| *other == outcome).count();
         (count > 0).then(|| format!("{before}{count}{after}"))
     });
     enumerated(&parts.collect::<Vec<_>>())
@@ -46,12 +47,9 @@ fn described(outcomes: &[Option<bool>], words: [[&str; 2]; 3]) -> String {
 fn beside_others(summary: &Summary<'_>, workload: &'static Workload) -> Vec<Option<bool>> {
     let Compared { lower_is_better, values, .. } = compared(workload);
     let rows = summary.rows(workload);
-    let best = |wanted: u32, is_own: bool| {
-        let side = rows.iter().filter(|(entry, connections, _)| {
-            let is_of_side = !entry.subject.starts_with(FLOOR) && entry.subject.starts_with(OWN) == is_own;
-            *connections == wanted && is_of_side
-        });
-        let measured = side.filter_map(|(.., cell)| Some((stats::median(&values(cell))?, cell)));
+    let best = |wanted: u32, side: Side| {
+        let cells = rows.iter().filter(|(entry, connections, _)| *connections == wanted && entry.side() == side);
+        let measured = cells.filter_map(|(.., cell)| Some((stats::median(&values(cell))?, cell)));
         let best = measured.min_by(|(one, _), (other, _)| match lower_is_better {
             true => one.total_cmp(other),
             false => other.total_cmp(one),
@@ -59,7 +57,7 @@ fn beside_others(summary: &Summary<'_>, workload: &'static Workload) -> Vec<Opti
         best.map(|(_, cell)| values(cell))
     };
     let outcome = |connections: &u32| {
-        let (own, other) = (best(*connections, true)?, best(*connections, false)?);
+        let (own, other) = (best(*connections, Side::Own)?, best(*connections, Side::Other)?);
         let ratio = if lower_is_better { stats::ratio(&other, &own) } else { stats::ratio(&own, &other) };
         Some(ratio.and_then(|ratio| ratio.reaches(1.0)))
     };

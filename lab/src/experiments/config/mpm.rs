@@ -1,10 +1,10 @@
 //! The settings of Apache's and Tsubame's multi-processing modules, for each profile: one table.
 
 use crate::experiments::profile::Profile::{
-    self, Bare, Cgi, Cgid, Crowded, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall,
-    EventThreads, Fcgid, FourWorkers, Http2, ManyCertificates, ManyHosts, ManyMapped, ManyRedirects, ManyStars,
-    ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling, Registry, Speedy, Steady, Tls,
-    Unconfigured,
+    self, Bare, Cgi, Cgid, Crowded, Event1Worker, Event4Children, Event4Workers, Event243, EventChildren, EventLarge,
+    EventSmall, EventThreads, Fcgid, FourWorkers, Http2, ManyCertificates, ManyHosts, ManyMapped, ManyRedirects,
+    ManyStars, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling, Registry, Speedy,
+    Steady, Tls, Unconfigured,
 };
 use crate::machine::error::{Error, Result};
 
@@ -167,7 +167,7 @@ static TABLE: [(Profile, &[&str], Settings); 41] = [
         ],
     ),
     (
-        EventFour,
+        Event4Workers,
         &["event"],
         &[
             ("StartServers", 4),
@@ -179,7 +179,7 @@ static TABLE: [(Profile, &[&str], Settings); 41] = [
         ],
     ),
     (
-        EventOne,
+        Event1Worker,
         &["event"],
         &[
             ("StartServers", 4),
@@ -191,7 +191,7 @@ static TABLE: [(Profile, &[&str], Settings); 41] = [
         ],
     ),
     (
-        EventSingles,
+        Event4Children,
         &["event"],
         &[
             ("StartServers", 4),

@@ -1,8 +1,8 @@
 //! Workloads from published experiments that the other tables lack: the same requests, under the published settings.
 
 use crate::experiments::profile::Profile::{
-    Cgi, Cgid, Event243, EventChildren, EventFour, EventLarge, EventOne, EventSingles, EventSmall, EventThreads,
-    ManyConnections,
+    Cgi, Cgid, Event1Worker, Event4Children, Event4Workers, Event243, EventChildren, EventLarge, EventSmall,
+    EventThreads, ManyConnections,
 };
 use crate::experiments::profile::{Entry, bare, under};
 use crate::experiments::workload::{LoadShape, Protocol, SMALL, Workload};
@@ -37,14 +37,14 @@ pub(crate) static EVENT_VS_NGINX: [Workload; 2] = [
             bare("nginx"),
             under(Event243, "tsubame-event"),
             under(EventSmall, "tsubame-event"),
-            under(EventFour, "tsubame-event"),
-            under(EventOne, "tsubame-event"),
-            under(EventSingles, "tsubame-event"),
+            under(Event4Workers, "tsubame-event"),
+            under(Event1Worker, "tsubame-event"),
+            under(Event4Children, "tsubame-event"),
             under(Event243, "apache-event"),
             under(EventSmall, "apache-event"),
-            under(EventFour, "apache-event"),
-            under(EventOne, "apache-event"),
-            under(EventSingles, "apache-event"),
+            under(Event4Workers, "apache-event"),
+            under(Event1Worker, "apache-event"),
+            under(Event4Children, "apache-event"),
         ],
         peers: &[bare("nginx")],
     },

@@ -38,6 +38,6 @@ impl Bench {
             let each = LoadRun { requests: Some(count), seconds: TOUCH_SECONDS, ..load_run };
             each.run(self.cores.generator, &mut || crate::machine::interrupt::check())?;
         }
-        Ok(Load { begun: Some(begun), ..self.shoot(server, site, load_run)? })
+        Ok(Load { begun: Some(begun), ..self.measure_load(server, site, load_run)? })
     }
 }

@@ -7,8 +7,9 @@ use super::probe::{probe, probe_script};
 use crate::experiments::site::Site;
 use crate::experiments::workload::{MemoryPressure, Protocol, SMALL};
 use crate::machine::error::{Context as _, Error, Result, write_file};
+use crate::machine::memory_cgroup::MemoryEvents;
 use crate::machine::procfs;
-use crate::measure::generator::LoadRun;
+use crate::measure::generator::{Counts, LoadRun};
 use crate::measure::monitor::Monitor;
 use crate::measure::reading::Reading;
 use crate::measure::results::{Load, PressureEvents};
@@ -45,7 +46,7 @@ impl Bench {
         probe_script(site, &names[0], first)?;
         self.forget_runs()?;
 
-        let call = ScriptClients {
+        let script_clients = ScriptClients {
             address: site.address(),
             names: &names,
             response: first.response,
@@ -53,27 +54,15 @@ impl Bench {
             seconds,
             patience: PATIENCE,
         };
-        let files = LoadRun {
-            addresses: &site.addresses,
-            name: SMALL.name,
-            connections: FILE_CONNECTIONS,
-            per_connection: 1,
-            host: None,
-            urls: None,
-            requests: None,
-            per_second: Some(memory_pressure.files_per_second),
-            seconds,
-            protocol: Protocol::Clear,
-            expect: None,
-        };
-        let swapped = procfs::swapped_out();
+        let files = file_requests(site, memory_pressure, seconds);
+        let swapped_before = procfs::swapped_out();
         let mut watch = Watch::new(server);
         let before = Reading::take(server, self.cores)?;
-        let mut course = Monitor::new(server, self.cores);
+        let mut monitor = Monitor::new(server, self.cores);
         let (scripts, files) = std::thread::scope(|scope| {
-            let scripts = scope.spawn(|| call.make());
+            let scripts = scope.spawn(|| script_clients.make());
             let files = files.run(self.cores.generator, &mut || {
-                course.look();
+                monitor.look();
                 watch.look()
             });
             if files.is_err() {
@@ -85,22 +74,12 @@ impl Bench {
         let after = Reading::take(server, self.cores)?;
         let (scripts, files) = (scripts.map_err(|_| Error::new("a client of the scripts failed"))?, files?);
         let memory_events = server.memory_events()?;
+        let swapped_pages = procfs::swapped_out().saturating_sub(swapped_before);
         Ok(Load {
             busiest: watch.busiest(),
-            course: course.moments.into(),
+            moments: monitor.moments.into(),
             late_p99_us: files.late_p99_us,
-            squeezed: Some(Box::new(PressureEvents {
-                at_limit: memory_events.at_limit,
-                oom_kills: memory_events.oom_kills,
-                major_faults: memory_events.major_faults,
-                peak_kib: memory_events.peak_kib,
-                swapped_pages: procfs::swapped_out().saturating_sub(swapped),
-                file_responses: files.requests,
-                file_p50_us: files.p50_us,
-                file_p99_us: files.p99_us,
-                file_max_us: files.max_us,
-                file_errors: files.errors.total(),
-            })),
+            pressure: Some(Box::new(pressure_events(&memory_events, &files, swapped_pages))),
             ..self.figures(server, scripts, &before, &after)?
         })
     }
@@ -112,5 +91,37 @@ impl Bench {
         write_file(&path, "0\n")?;
         let everybody = std::fs::Permissions::from_mode(0o666);
         std::fs::set_permissions(&path, everybody).context(|| format!("give everyone access to {}", path.display()))
+    }
+}
+
+/// The requests for files meanwhile.
+fn file_requests<'a>(site: &'a Site, memory_pressure: &MemoryPressure, seconds: u32) -> LoadRun<'a> {
+    LoadRun {
+        addresses: &site.addresses,
+        name: SMALL.name,
+        connections: FILE_CONNECTIONS,
+        per_connection: 1,
+        host: None,
+        urls: None,
+        requests: None,
+        per_second: Some(memory_pressure.files_per_second),
+        seconds,
+        protocol: Protocol::Clear,
+        expect: None,
+    }
+}
+
+fn pressure_events(memory_events: &MemoryEvents, files: &Counts, swapped_pages: u64) -> PressureEvents {
+    PressureEvents {
+        at_limit: memory_events.at_limit,
+        oom_kills: memory_events.oom_kills,
+        major_faults: memory_events.major_faults,
+        peak_kib: memory_events.peak_kib,
+        swapped_pages,
+        file_responses: files.requests,
+        file_p50_us: files.p50_us,
+        file_p99_us: files.p99_us,
+        file_max_us: files.max_us,
+        file_errors: files.errors.total(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Choices for the hidden `floor`.
+/// The options of the hidden `floor`.
 #[derive(Args)]
 pub(crate) struct FloorOptions {
     /// The address to listen on

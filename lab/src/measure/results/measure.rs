@@ -75,18 +75,18 @@ pub(crate) struct Load {
     /// CPU seconds per second of the server's busiest thread.
     #[serde(default)]
     pub(crate) busiest: f64,
-    /// The events of too little memory.
-    #[serde(default)]
-    pub(crate) squeezed: Option<Box<PressureEvents>>,
+    /// What too little memory caused, if the workload is about that.
+    #[serde(default, rename = "squeezed")]
+    pub(crate) pressure: Option<Box<PressureEvents>>,
     /// Its beginning, if that is measured.
     #[serde(default)]
     pub(crate) begun: Option<Begun>,
     /// For various percentages of the requests, the most microseconds they took, in order; a dozen points.
     #[serde(default)]
     pub(crate) latencies: Box<[(f64, u64)]>,
-    /// The measurement over time.
-    #[serde(default)]
-    pub(crate) course: Box<[MachineSample]>,
+    /// Server and machine over time.
+    #[serde(default, rename = "course")]
+    pub(crate) moments: Box<[MachineSample]>,
     /// The clients' view over time.
     #[serde(default)]
     pub(crate) intervals: Box<[Rates]>,

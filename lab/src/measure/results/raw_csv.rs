@@ -100,7 +100,7 @@ impl Sample {
 
 fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
     let Load { errors, busy, .. } = load;
-    let squeezed = load.squeezed.as_deref();
+    let pressure = load.pressure.as_deref();
     let machine = load.averages.map(|averages| averages.machine);
     Row {
         seconds: Some(rounded(load.seconds, 4)),
@@ -133,16 +133,16 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
         fresh_us: Some(load.fresh_us),
         busiest: Some(rounded(load.busiest, 3)),
         idle: Some(rounded(busy.idle, 3)),
-        at_limit: squeezed.map(|squeezed| squeezed.at_limit),
-        oom_kills: squeezed.map(|squeezed| squeezed.oom_kills),
-        major_faults: squeezed.map(|squeezed| squeezed.major_faults),
-        peak_kib: squeezed.map(|squeezed| squeezed.peak_kib),
-        swapped_pages: squeezed.map(|squeezed| squeezed.swapped_pages),
-        file_responses: squeezed.map(|squeezed| squeezed.file_responses),
-        file_p50_us: squeezed.map(|squeezed| squeezed.file_p50_us),
-        file_p99_us: squeezed.map(|squeezed| squeezed.file_p99_us),
-        file_max_us: squeezed.map(|squeezed| squeezed.file_max_us),
-        file_errors: squeezed.map(|squeezed| squeezed.file_errors),
+        at_limit: pressure.map(|pressure| pressure.at_limit),
+        oom_kills: pressure.map(|pressure| pressure.oom_kills),
+        major_faults: pressure.map(|pressure| pressure.major_faults),
+        peak_kib: pressure.map(|pressure| pressure.peak_kib),
+        swapped_pages: pressure.map(|pressure| pressure.swapped_pages),
+        file_responses: pressure.map(|pressure| pressure.file_responses),
+        file_p50_us: pressure.map(|pressure| pressure.file_p50_us),
+        file_p99_us: pressure.map(|pressure| pressure.file_p99_us),
+        file_max_us: pressure.map(|pressure| pressure.file_max_us),
+        file_errors: pressure.map(|pressure| pressure.file_errors),
         swap_before_kib: Some(load.swap_before_kib),
         machine_user: machine.map(|machine| rounded(machine.user, 2)),
         machine_nice: machine.map(|machine| rounded(machine.nice, 2)),

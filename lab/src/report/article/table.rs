@@ -2,8 +2,8 @@
 
 use super::{Counterpart, Metric, Published, Row};
 use crate::experiments::profile::Profile::{
-    Bare, Cgi, Cgid, Event243, EventFour, EventOne, EventSingles, EventSmall, EventThreads, Fcgid, FourWorkers,
-    ManyConnections, PerlCgi, Registry, Speedy, Unconfigured,
+    Bare, Cgi, Cgid, Event1Worker, Event4Children, Event4Workers, Event243, EventSmall, EventThreads, Fcgid,
+    FourWorkers, ManyConnections, PerlCgi, Registry, Speedy, Unconfigured,
 };
 use crate::experiments::profile::{Profile, under};
 use crate::measure::results::{CoreUse, Load};
@@ -88,9 +88,9 @@ pub(crate) static PUBLISHED: [Published; 9] = [
         rows: &[
             nginx("nginx, 4 processes", &[17021.03]),
             event("event, ThreadsPerChild 2, MaxRequestWorkers 2", &[18682.31], EventSmall),
-            event("event, both 4", &[13777.59], EventFour),
-            event("event, both 1", &[9058.07], EventOne),
-            event("event, ThreadsPerChild 1, MaxRequestWorkers 4", &[12949.39], EventSingles),
+            event("event, both 4", &[13777.59], Event4Workers),
+            event("event, both 1", &[9058.07], Event1Worker),
+            event("event, ThreadsPerChild 1, MaxRequestWorkers 4", &[12949.39], Event4Children),
         ],
         ..EVENT_AND_NGINX
     },

@@ -1,8 +1,8 @@
-//! Judges a promise by the figures of a run.
+//! Judges a target by the figures of a run.
 
-use super::promise::{FLOOR, PERCORE, Promise, Rule};
 use super::scripts;
-use super::verdict::{NOT_MEASURED, Verdict};
+use super::target::{FLOOR, PERCORE, Rule, Target};
+use super::verdict::{State, Verdict};
 use crate::experiments::experiment::find_workload;
 use crate::experiments::profile::{Entry, Profile, under};
 use crate::experiments::workload::{LoadShape, Workload};
@@ -13,9 +13,9 @@ use crate::report::summary::{Summary, title};
 /// Above this share of the cores, other programs determine the measurement.
 const OTHERS_MAX: f64 = 0.2;
 
-/// Judges a promise by a run.
-pub(crate) fn judge(promise: &Promise, summary: &Summary<'_>) -> Verdict {
-    let verdict = match &promise.rule {
+/// Judges a target by a run; `None` if the run has not measured it.
+pub(crate) fn judge(target: &Target, summary: &Summary<'_>) -> Option<Verdict> {
+    let verdict = match &target.rule {
         Rule::Speed { workload, subject, peers, factor } => judge_speed(summary, workload, *subject, peers, *factor),
         Rule::ChildrenMemory { workload, subject, peer, factor, figure } => {
             judge_children(summary, workload, [*subject, *peer], *factor, *figure)
@@ -28,7 +28,7 @@ pub(crate) fn judge(promise: &Promise, summary: &Summary<'_>) -> Verdict {
         Rule::Each { workload, pairs, figure, factor } => {
             scripts::judge_each(summary, workload, pairs, *figure, *factor)
         }
-        Rule::PressureEvents { subjects, figure, limit } => scripts::judge_squeezed(summary, subjects, *figure, *limit),
+        Rule::PressureEvents { subjects, figure, limit } => scripts::judge_pressure(summary, subjects, *figure, *limit),
         Rule::Faultless { workload, subjects, connections } => {
             scripts::judge_faults(summary, workload, subjects, connections)
         }
@@ -36,16 +36,15 @@ pub(crate) fn judge(promise: &Promise, summary: &Summary<'_>) -> Verdict {
         Rule::Spread { workload, subjects, busiest, idle } => {
             scripts::judge_spread(summary, workload, subjects, *busiest, *idle)
         }
-    };
-    let verdict = verdict.unwrap_or(Verdict { met: None, measured: NOT_MEASURED.to_owned() });
-    match disturbed(&promise.rule, summary).filter(|_| verdict.measured != NOT_MEASURED) {
+    }?;
+    Some(match disturbed(&target.rule, summary) {
         None => verdict,
         Some(share) => {
             let share = share * 100.0;
             let measured = format!("other programs used {share:.0} % of the cores ({})", verdict.measured);
-            Verdict { met: None, measured }
+            Verdict { state: State::Open, measured }
         }
-    }
+    })
 }
 
 /// The share of the cores that others used while the measurements of a rule were taken, if that is too much.
@@ -73,7 +72,7 @@ fn judge_speed(summary: &Summary<'_>, workload: &str, subject: Entry, peers: &[E
         false => format!(" (without {})", absent.join(", ")),
     };
     Some(Verdict {
-        met: ratio.reaches(factor),
+        state: State::of(ratio.reaches(factor)),
         measured: format!("{}{without}", beside(workload, ratio, &title(peer))),
     })
 }
@@ -98,7 +97,7 @@ fn judge_children(
     let [own, theirs] = entries.map(|entry| summary.cell(workload, connections, entry)?.median_memory(figure));
     let (own, theirs) = (own?, theirs?);
     Some(Verdict {
-        met: Some(own <= factor * theirs),
+        state: State::decided(own <= factor * theirs),
         measured: format!("{:.1} MB against {:.1} MB", own / 1024.0, theirs / 1024.0),
     })
 }
@@ -110,7 +109,7 @@ fn judge_connections(summary: &Summary<'_>, workload: &str, subject: Entry, byte
     let each = cell.median_memory(|memory| memory.growth_kib())? * 1024.0 / f64::from(connections);
     let lost = cell.errors();
     Some(Verdict {
-        met: Some(each <= bytes && lost == 0),
+        state: State::decided(each <= bytes && lost == 0),
         measured: format!("{:.2} KB, {lost} connections lost", each / 1024.0),
     })
 }
@@ -122,7 +121,7 @@ fn judge_steadiness(summary: &Summary<'_>, loss: f64) -> Option<Verdict> {
         None => String::new(),
     };
     Some(Verdict {
-        met: Some(errors == 0 && worst >= 1.0 - loss),
+        state: State::decided(errors == 0 && worst >= 1.0 - loss),
         measured: format!("worst point {worst:.2} of the best{floor}, {errors} errors"),
     })
 }
@@ -150,13 +149,16 @@ fn judge_recycling(summary: &Summary<'_>, subject: &'static str, factor: f64) ->
     let ratio = with.ratio_of(without, |load| load.p99_us as f64)?;
     let replaced = with.median(|load| load.replaced as f64)?;
     let errors = [with, without].map(|cell| cell.errors());
+    let state = if replaced == 0.0 {
+        // Nothing was tested.
+        State::Open
+    } else if errors[0] > errors[1] {
+        State::Missed
+    } else {
+        State::of(ratio.stays_below(factor))
+    };
     Some(Verdict {
-        // Without a replacement nothing was tested.
-        met: match errors[0] <= errors[1] {
-            _ if replaced == 0.0 => None,
-            true => ratio.stays_below(factor),
-            false => Some(false),
-        },
+        state,
         measured: format!(
             "{ratio} ×, {replaced:.0} children replaced, {} errors against {} without",
             errors[0], errors[1]
@@ -170,7 +172,7 @@ fn judge_crowd(summary: &Summary<'_>, workload: &str, subject: Entry, millisecon
     let slowest = cell.worst(|load| load.max_us as f64 / 1000.0)?;
     let errors = cell.errors();
     Some(Verdict {
-        met: Some(slowest <= milliseconds && errors == 0),
+        state: State::decided(slowest <= milliseconds && errors == 0),
         measured: format!("at most {slowest:.1} ms, {errors} failed or turned away"),
     })
 }
@@ -184,7 +186,7 @@ fn judge_life(summary: &Summary<'_>, workload: &str, subject: &str) -> Option<Ve
     let settings = workload.entries.iter().filter(|entry| entry.subject == subject).count();
     let wanted = settings * workload.connections().len();
     (!own.is_empty()).then(|| Verdict {
-        met: Some(hung == 0 && own.len() == wanted),
+        state: State::decided(hung == 0 && own.len() == wanted),
         measured: format!("{hung} hangs in {} of {wanted} settings and numbers of connections", own.len()),
     })
 }
@@ -197,9 +199,13 @@ mod tests {
     use crate::measure::results::{Measure, Results, Sample, example};
 
     fn verdict(text: &str, results: &Results) -> Verdict {
-        let mut promises = EXPERIMENTS.into_iter().flat_map(of);
-        let promise = promises.find(|promise| promise.text.starts_with(text)).unwrap();
-        judge(promise, &Summary::of(&example::thrice(results)))
+        judged(text, results).unwrap()
+    }
+
+    fn judged(text: &str, results: &Results) -> Option<Verdict> {
+        let mut targets = EXPERIMENTS.into_iter().flat_map(of);
+        let target = targets.find(|target| target.text.starts_with(text)).unwrap();
+        judge(target, &Summary::of(&example::thrice(results)))
     }
 
     #[test]
@@ -215,23 +221,22 @@ mod tests {
         }
         let verdict = verdict("4 000 req/s: worker", &results);
         let measured = "0.25 (0.25–0.25) × the CPU time of Apache worker (lower is better)".to_owned();
-        assert_eq!(verdict, Verdict { met: Some(true), measured });
+        assert_eq!(verdict, Verdict { state: State::Met, measured });
     }
 
     #[test]
     fn every_rule_speaks_of_measured_entries() {
-        for promise in EXPERIMENTS.into_iter().flat_map(of) {
-            let (workload, entries) = promise.rule.concerns();
+        for target in EXPERIMENTS.into_iter().flat_map(of) {
+            let (workload, entries) = target.rule.concerns();
             let workload = find_workload(workload).unwrap();
-            assert!(entries.iter().all(|entry| workload.entries.contains(entry)), "{}", promise.text);
+            assert!(entries.iter().all(|entry| workload.entries.contains(entry)), "{}", target.text);
         }
     }
 
     #[test]
     fn unmeasured_targets_are_not_judged() {
-        for promise in EXPERIMENTS.into_iter().flat_map(of) {
-            let expected = Verdict { met: None, measured: "not measured".to_owned() };
-            assert_eq!(judge(promise, &Summary::of(&example::empty())), expected);
+        for target in EXPERIMENTS.into_iter().flat_map(of) {
+            assert_eq!(judge(target, &Summary::of(&example::empty())), None);
         }
     }
 
@@ -242,7 +247,7 @@ mod tests {
             results.samples.push(example::load("keepalive", subject, 100, 1, requests));
         }
         let expected =
-            Verdict { met: Some(false), measured: "0.90 (0.90–0.90) × lighttpd (without h2o)".to_owned() };
+            Verdict { state: State::Missed, measured: "0.90 (0.90–0.90) × lighttpd (without h2o)".to_owned() };
         assert_eq!(verdict("keep-alive: percore ≥ 1.0", &results), expected);
     }
 
@@ -258,8 +263,7 @@ mod tests {
         }
         let found = verdict("keep-alive: percore ≥ 1.0", &results);
         let measured = "other programs used 85 % of the cores (0.90 (0.90–0.90) × lighttpd (without h2o))".to_owned();
-        assert!(found.is_open());
-        assert_eq!(found, Verdict { met: None, measured });
+        assert_eq!(found, Verdict { state: State::Open, measured });
     }
 
     #[test]
@@ -270,10 +274,10 @@ mod tests {
             example::memory("prefork-memory", "apache-prefork", 256, 61_440, 61_440),
             example::memory("idle", "tsubame-percore", 10_000, 0, 10_240),
         ]);
-        assert_eq!(verdict("prefork, 256 idle", &results).met, Some(true));
-        assert_eq!(verdict("prefork, 256 children", &results).met, Some(true));
+        assert_eq!(verdict("prefork, 256 idle", &results).state, State::Met);
+        assert_eq!(verdict("prefork, 256 children", &results).state, State::Met);
         let connections = verdict("10 000 idle", &results);
-        assert_eq!(connections.met, Some(false), "{connections:?}");
+        assert_eq!(connections.state, State::Missed, "{connections:?}");
         assert!(connections.measured.starts_with("1.02 KB"), "{connections:?}");
     }
 
@@ -283,9 +287,9 @@ mod tests {
         for (connections, requests) in [(100, 1000), (1000, 900), (5000, 800)] {
             results.samples.push(example::load("sweep", "tsubame-percore", connections, 1, requests));
         }
-        assert_eq!(verdict("100 to 10 000", &results).met, None);
+        assert_eq!(judged("100 to 10 000", &results), None);
         results.samples.push(example::load("sweep", "tsubame-percore", 10_000, 1, 740));
-        assert_eq!(verdict("100 to 10 000", &results).met, Some(false));
+        assert_eq!(verdict("100 to 10 000", &results).state, State::Missed);
     }
 
     fn changed(profile: Profile, mut sample: Sample, change: fn(&mut Load)) -> Sample {
@@ -303,12 +307,12 @@ mod tests {
             let sample = || example::load("recycle", "tsubame-event", 25, 1, 1000);
             results.samples.push(changed(Profile::Steady, sample(), |load| load.p99_us = 1000));
             results.samples.push(changed(Profile::Recycling, sample(), change));
-            verdict("event: p99 while", &results).met
+            verdict("event: p99 while", &results).state
         };
-        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1100, 3)), Some(true));
-        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1300, 3)), Some(false));
-        assert_eq!(recycling(|load| (load.p99_us, load.replaced, load.errors.read) = (1100, 3, 1)), Some(false));
-        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1100, 0)), None);
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1100, 3)), State::Met);
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1300, 3)), State::Missed);
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced, load.errors.read) = (1100, 3, 1)), State::Missed);
+        assert_eq!(recycling(|load| (load.p99_us, load.replaced) = (1100, 0)), State::Open);
     }
 
     #[test]
@@ -317,11 +321,11 @@ mod tests {
             let mut results = example::empty();
             let sample = example::load("crowd", "tsubame-event", 10_000, 1, 200);
             results.samples.push(changed(Profile::Crowded, sample, change));
-            verdict("crowd: event", &results).met
+            verdict("crowd: event", &results).state
         };
-        assert_eq!(crowd(|load| load.max_us = 50_000), Some(true));
-        assert_eq!(crowd(|load| load.max_us = 50_001), Some(false));
-        assert_eq!(crowd(|load| load.lost = 1), Some(false));
+        assert_eq!(crowd(|load| load.max_us = 50_000), State::Met);
+        assert_eq!(crowd(|load| load.max_us = 50_001), State::Missed);
+        assert_eq!(crowd(|load| load.lost = 1), State::Missed);
     }
 
     #[test]
@@ -339,10 +343,10 @@ mod tests {
             if let Some(Sample { measure: Measure::Load(load), .. }) = results.samples.last_mut() {
                 change(load);
             }
-            verdict("event answers", &results).met
+            verdict("event answers", &results).state
         };
-        assert_eq!(run(|_| (), usize::MAX), Some(true));
-        assert_eq!(run(|load| load.fresh_us = 1_000_000, usize::MAX), Some(false));
-        assert_eq!(run(|_| (), 3), Some(false), "what has no row did not answer at all");
+        assert_eq!(run(|_| (), usize::MAX), State::Met);
+        assert_eq!(run(|load| load.fresh_us = 1_000_000, usize::MAX), State::Missed);
+        assert_eq!(run(|_| (), 3), State::Missed, "what has no row did not answer at all");
     }
 }

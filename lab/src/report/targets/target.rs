@@ -1,18 +1,18 @@
-//! A promise: its text, and the rule by which a run keeps it.
+//! A target: its text, and the rule by which it is judged.
 
 use crate::experiments::profile::{Entry, Profile, bare, under};
 use crate::measure::results::{Load, Memory, PressureEvents};
 use crate::report::summary::Figure;
 
-/// A promise.
+/// A figure, or a comparison with other servers, that Tsubame should reach.
 #[derive(Debug)]
-pub(crate) struct Promise {
-    /// Its text.
+pub(crate) struct Target {
+    /// What reports and `list` say.
     pub(crate) text: &'static str,
     pub(super) rule: Rule,
 }
 
-/// How it is judged.
+/// How a target is judged.
 #[derive(Debug)]
 pub(super) enum Rule {
     /// Requests per CPU-second at least `factor` times those of the best available peer.
@@ -54,8 +54,8 @@ pub(super) const fn speed(
     subject: Entry,
     factor: f64,
     peers: &'static [Entry],
-) -> Promise {
-    Promise { text, rule: Rule::Speed { workload, subject, peers, factor } }
+) -> Target {
+    Target { text, rule: Rule::Speed { workload, subject, peers, factor } }
 }
 
 impl Rule {

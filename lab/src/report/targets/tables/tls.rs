@@ -1,13 +1,13 @@
-//! The promises about TLS and HTTP/2.
+//! The targets about TLS and HTTP/2.
 
 use crate::experiments::profile::{Entry, Profile, bare, under};
 use crate::experiments::workloads::tls::PEERS;
-use crate::report::promises::promise::{EVENT, FLOOR, PERCORE, Promise, Rule, speed};
+use crate::report::targets::target::{EVENT, FLOOR, PERCORE, Rule, Target, speed};
 
 const ENCRYPTED: Entry = under(Profile::Tls, "tsubame-percore");
 
-/// Every promise, in the order of the workloads.
-pub(super) static PROMISES: [Promise; 9] = [
+/// Every target, in the order of the workloads.
+pub(super) static TARGETS: [Target; 9] = [
     speed("full handshakes: percore ≥ 1.0 × the best peer", "tls-full", ENCRYPTED, 1.0, PEERS),
     speed("resumed handshakes: percore ≥ 1.0 × the best peer", "tls-resumed", ENCRYPTED, 1.0, PEERS),
     speed("keep-alive over TLS: percore ≥ 1.0 × the best peer", "tls-keepalive", ENCRYPTED, 1.0, PEERS),
@@ -19,7 +19,7 @@ pub(super) static PROMISES: [Promise; 9] = [
         1.2,
         &[under(Profile::Http2, "nginx")],
     ),
-    Promise {
+    Target {
         text: "10 000 idle connections over TLS under percore: ≤ 12 KB of PSS each",
         rule: Rule::ConnectionMemory { workload: "tls-idle", subject: ENCRYPTED, bytes: 12.0 * 1024.0 },
     },

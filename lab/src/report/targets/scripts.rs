@@ -1,6 +1,6 @@
 //! The rules about scripts, for several subjects at once: the worst of them counts.
 
-use super::verdict::Verdict;
+use super::verdict::{State, Verdict};
 use crate::experiments::experiment::MEMORY;
 use crate::experiments::experiment::find_workload;
 use crate::experiments::profile::Entry;
@@ -25,10 +25,11 @@ pub(super) fn judge_each(
     let text: Vec<String> = ratios.iter().map(|(subject, ratio)| format!("{ratio} {}", title(*subject))).collect();
     let says = |what| ratios.iter().filter(|(_, ratio)| ratio.reaches(factor) == Some(what)).count();
     (!ratios.is_empty()).then(|| Verdict {
-        // With half of the pairs the response is open, but one failure is a response.
-        met: match says(false) {
-            0 => (says(true) == pairs.len()).then_some(true),
-            _ => Some(false),
+        // One pair that misses the target decides; the others decide only together.
+        state: match says(false) {
+            0 if says(true) == pairs.len() => State::Met,
+            0 => State::Open,
+            _ => State::Missed,
         },
         measured: text.join(", "),
     })
@@ -54,7 +55,7 @@ pub(super) fn judge_faults(
         .map(|(subject, errors)| format!("{errors} {}", title(*subject)))
         .collect();
     (!counted.is_empty()).then(|| Verdict {
-        met: Some(failed.is_empty()),
+        state: State::decided(failed.is_empty()),
         measured: match failed.is_empty() {
             true => format!("none with {} of {} subjects", counted.len(), subjects.len()),
             false => failed.join(", "),
@@ -78,7 +79,7 @@ pub(super) fn judge_spread(
     let figures: Vec<(f64, f64, Entry, u32)> = figures.collect();
     let (share, unused, entry, connections) = *figures.iter().max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
     Some(Verdict {
-        met: Some(figures.iter().all(|(share, unused, ..)| *share <= busiest || *unused <= idle)),
+        state: State::decided(figures.iter().all(|(share, unused, ..)| *share <= busiest || *unused <= idle)),
         measured: format!(
             "at most {:.0} % (idle {:.0} %), {} with {connections} clients",
             share * 100.0,
@@ -98,14 +99,18 @@ pub(super) fn judge_queue(summary: &Summary<'_>, workload: &str, subjects: &[Ent
         subjects.iter().filter_map(|entry| Some((*entry, p99(entry)? / explained))).collect();
     let (worst, ratio) = *ratios.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     Some(Verdict {
-        // One failure is a response; half of the subjects are not.
-        met: (ratio > factor || ratios.len() == subjects.len()).then_some(ratio <= factor),
+        // One subject that misses the target decides; the others decide only together.
+        state: match ratio > factor {
+            true => State::Missed,
+            false if ratios.len() == subjects.len() => State::Met,
+            false => State::Open,
+        },
         measured: format!("at most {ratio:.2}, {}", title(worst)),
     })
 }
 
 /// The worst round of all workloads with too little memory.
-pub(super) fn judge_squeezed(
+pub(super) fn judge_pressure(
     summary: &Summary<'_>,
     subjects: &[Entry],
     figure: fn(&PressureEvents, &Load) -> f64,
@@ -115,7 +120,7 @@ pub(super) fn judge_squeezed(
     let mut beyond = Vec::new();
     for workload in MEMORY.workloads {
         for (entry, connections, cell) in summary.rows(workload) {
-            let figures = cell.squeezed().map(|(squeezed, load)| figure(squeezed, load));
+            let figures = cell.pressure().map(|(events, load)| figure(events, load));
             let Some(most) = figures.max_by(f64::total_cmp).filter(|_| subjects.contains(&entry)) else {
                 continue;
             };
@@ -130,7 +135,7 @@ pub(super) fn judge_squeezed(
     }
     let (most, place) = worst?;
     Some(Verdict {
-        met: Some(beyond.is_empty()),
+        state: State::decided(beyond.is_empty()),
         measured: match beyond.is_empty() {
             true => format!("at most {}, in {place}", short(most)),
             false => beyond.join(", "),
@@ -181,12 +186,12 @@ mod tests {
                 0.9,
             )
             .unwrap()
-            .met
+            .state
         };
-        assert_eq!(judge(910, Some(950)), Some(true));
-        assert_eq!(judge(910, Some(890)), Some(false));
-        assert_eq!(judge(910, None), None);
-        assert_eq!(judge(890, None), Some(false));
+        assert_eq!(judge(910, Some(950)), State::Met);
+        assert_eq!(judge(910, Some(890)), State::Missed);
+        assert_eq!(judge(910, None), State::Open);
+        assert_eq!(judge(890, None), State::Missed);
     }
 
     #[test]
@@ -195,9 +200,9 @@ mod tests {
         add(&mut results, OURS, 300, 1000, |_| ());
         add(&mut results, OTHER, 1000, 1000, |load| load.errors.timeout = 3);
         let judge = |subjects: &[Entry]| judge_faults(&Summary::of(&results), "cgi-static", subjects, &[300, 1000]);
-        assert_eq!(judge(&[OURS]).unwrap().met, Some(true));
+        assert_eq!(judge(&[OURS]).unwrap().state, State::Met);
         let verdict = judge(&[OURS, OTHER]).unwrap();
-        assert_eq!((verdict.met, verdict.measured.as_str()), (Some(false), "3 Tsubame percore, mod_cgid"));
+        assert_eq!((verdict.state, verdict.measured.as_str()), (State::Missed, "3 Tsubame percore, mod_cgid"));
         assert_eq!(judge(&[FLOOR]), None);
     }
 
@@ -206,11 +211,11 @@ mod tests {
         let judge = |change: fn(&mut Load)| {
             let mut results = example::empty();
             add(&mut results, OURS, 100, 1000, change);
-            judge_spread(&Summary::of(&results), "cgi-static", &[OURS], 0.95, 0.15).unwrap().met
+            judge_spread(&Summary::of(&results), "cgi-static", &[OURS], 0.95, 0.15).unwrap().state
         };
-        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.10)), Some(true));
-        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.90, 0.40)), Some(true));
-        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.40)), Some(false));
+        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.10)), State::Met);
+        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.90, 0.40)), State::Met);
+        assert_eq!(judge(|load| (load.busiest, load.busy.idle) = (0.99, 0.40)), State::Missed);
     }
 
     #[test]
@@ -228,32 +233,32 @@ mod tests {
                 }
                 results.samples.push(sample);
             }
-            judge_queue(&Summary::of(&results), "queue", &[FIRST, SECOND], 1.1).unwrap().met
+            judge_queue(&Summary::of(&results), "queue", &[FIRST, SECOND], 1.1).unwrap().state
         };
         // By queueing alone: 237 requests of 50 ms each, less than the four seconds in which they came.
-        assert_eq!(judge(7_990_000, Some(8_000_000)), Some(true));
-        assert_eq!(judge(7_990_000, Some(8_900_000)), Some(false));
-        assert_eq!(judge(7_990_000, None), None);
-        assert_eq!(judge(8_900_000, None), Some(false));
+        assert_eq!(judge(7_990_000, Some(8_000_000)), State::Met);
+        assert_eq!(judge(7_990_000, Some(8_900_000)), State::Missed);
+        assert_eq!(judge(7_990_000, None), State::Open);
+        assert_eq!(judge(8_900_000, None), State::Missed);
     }
 
     #[test]
     fn in_too_little_memory_the_worst_round_counts() {
-        const SQUEEZED: Entry = under(Unconfigured, "tsubame-event");
+        const UNCONFIGURED: Entry = under(Unconfigured, "tsubame-event");
         let judge = |kills: [u64; 2]| {
             let mut results = example::empty();
             for (round, oom_kills) in (1..).zip(kills) {
-                let mut sample = example::load("memory-10", SQUEEZED.subject, 10, round, 100);
-                sample.profile = SQUEEZED.profile;
+                let mut sample = example::load("memory-10", UNCONFIGURED.subject, 10, round, 100);
+                sample.profile = UNCONFIGURED.profile;
                 if let Sample { measure: Measure::Load(load), .. } = &mut sample {
-                    load.squeezed = Some(Box::new(PressureEvents { oom_kills, ..PressureEvents::default() }));
+                    load.pressure = Some(Box::new(PressureEvents { oom_kills, ..PressureEvents::default() }));
                 }
                 results.samples.push(sample);
             }
-            judge_squeezed(&Summary::of(&results), &[SQUEEZED], |squeezed, _| squeezed.oom_kills as f64, 0.0).unwrap()
+            judge_pressure(&Summary::of(&results), &[UNCONFIGURED], |events, _| events.oom_kills as f64, 0.0).unwrap()
         };
-        assert_eq!(judge([0, 0]).met, Some(true));
+        assert_eq!(judge([0, 0]).state, State::Met);
         let verdict = judge([0, 2]);
-        assert_eq!((verdict.met, verdict.measured.as_str()), (Some(false), "memory-10 Tsubame event (2)"));
+        assert_eq!((verdict.state, verdict.measured.as_str()), (State::Missed, "memory-10 Tsubame event (2)"));
     }
 }

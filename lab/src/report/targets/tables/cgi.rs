@@ -1,21 +1,21 @@
-//! The promises about CGI scripts, for each multi-processing module.
+//! The targets about CGI scripts, for each multi-processing module.
 
 use crate::experiments::profile::Profile::{Cgi, Cgid};
 use crate::experiments::profile::{Entry, bare, under};
 use crate::measure::results::Load;
-use crate::report::promises::promise::{Promise, Rule};
+use crate::report::targets::target::{Rule, Target};
 
-/// Every promise.
-pub(super) static PROMISES: [Promise; 6] = [
+/// Every target.
+pub(super) static TARGETS: [Target; 6] = [
     each("static C, 100 clients: mod_cgi ≥ 0.90 × the floor", &to_each(bare("floor-spawn")), 0.90),
     each("static C, 100 clients: mod_cgi ≥ 2.0 × Apache prefork", &to_each(under(Cgi, "apache-prefork")), 2.0),
     each("static C, 100 clients: mod_cgi ≥ 1.5 × lighttpd", &to_each(under(Cgi, "lighttpd")), 1.5),
     each("static C, 100 clients: mod_cgid ≥ 0.85 × mod_cgi", &PAIRS, 0.85),
-    Promise {
+    Target {
         text: "static C: no failed request with 300 and 1 000 clients",
         rule: Rule::Faultless { workload: "cgi-static", subjects: &OURS, connections: &[300, 1000] },
     },
-    Promise {
+    Target {
         text: "no thread of the server above 95 % of a core while more than 15 % of the cores are idle",
         rule: Rule::Spread { workload: "cgi-static", subjects: &OURS, busiest: 0.95, idle: 0.15 },
     },
@@ -56,6 +56,6 @@ const fn to_each(peer: Entry) -> [(Entry, Entry); 4] {
     pairs
 }
 
-const fn each(text: &'static str, pairs: &'static [(Entry, Entry)], factor: f64) -> Promise {
-    Promise { text, rule: Rule::Each { workload: "cgi-static", pairs, figure: Load::per_cpu_second, factor } }
+const fn each(text: &'static str, pairs: &'static [(Entry, Entry)], factor: f64) -> Target {
+    Target { text, rule: Rule::Each { workload: "cgi-static", pairs, figure: Load::per_cpu_second, factor } }
 }

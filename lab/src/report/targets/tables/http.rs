@@ -1,11 +1,11 @@
-//! The promises about static files over HTTP/1.1.
+//! The targets about static files over HTTP/1.1.
 
 use crate::experiments::profile::{bare, debian};
 use crate::experiments::workloads::http::FILE_PEERS;
-use crate::report::promises::promise::{EVENT, FLOOR, PERCORE, PREFORK, Promise, Rule, WORKER, speed};
+use crate::report::targets::target::{EVENT, FLOOR, PERCORE, PREFORK, Rule, Target, WORKER, speed};
 
-/// Every promise about HTTP, in the order of the workloads.
-pub(super) static PROMISES: [Promise; 20] = [
+/// Every target about HTTP, in the order of the workloads.
+pub(super) static TARGETS: [Target; 20] = [
     speed(
         "keep-alive: percore ≥ 1.0 × the faster of lighttpd and h2o",
         "keepalive",
@@ -34,7 +34,7 @@ pub(super) static PROMISES: [Promise; 20] = [
         0.85,
         &[PERCORE],
     ),
-    Promise {
+    Target {
         text: "prefork, 256 idle children: PSS ≤ half of Apache's",
         rule: Rule::ChildrenMemory {
             workload: "prefork-memory",
@@ -44,7 +44,7 @@ pub(super) static PROMISES: [Promise; 20] = [
             figure: |memory| memory.before_kib as f64,
         },
     },
-    Promise {
+    Target {
         text: "prefork, 256 children that have served: PSS ≤ half of Apache's",
         rule: Rule::ChildrenMemory {
             workload: "prefork-memory",
@@ -54,11 +54,11 @@ pub(super) static PROMISES: [Promise; 20] = [
             figure: |memory| memory.after_kib as f64,
         },
     },
-    Promise {
+    Target {
         text: "10 000 idle keep-alive connections under percore: ≤ 1 KB of PSS each",
         rule: Rule::ConnectionMemory { workload: "idle", subject: PERCORE, bytes: 1024.0 },
     },
-    Promise {
+    Target {
         text: "100 to 10 000 connections under percore: no errors, req/s within 25 % of the best point",
         rule: Rule::Steadiness { loss: 0.25 },
     },
