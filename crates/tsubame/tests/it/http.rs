@@ -4,6 +4,8 @@ pub mod absent_handlers;
 pub mod actions;
 pub mod bodies;
 pub mod dav;
+pub mod dav_killed;
+pub mod dav_same_as_apache;
 pub mod dialup;
 pub mod directories_same_as_apache;
 pub mod early_hints;

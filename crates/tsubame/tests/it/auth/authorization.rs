@@ -1,6 +1,6 @@
 //! Access control: `Require`, the directives of 2.2, passwords. Every table is also checked against Apache.
 
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -84,7 +84,7 @@ fn a_look_up_for_a_password_is_waited_for() {
 fn a_redirect_with_another_method_is_judged_anew() {
     let configuration = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\n\
         <Limit GET>\nRequire all denied\n</Limit>\n</Directory>";
-    for mpm in Mpm::chosen("a_redirect_with_another_method_is_judged_anew") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::new();
         site.script("lead", "#!/bin/sh\nprintf 'Location: /cgi/secret\\n\\n'\n");
         site.script("secret", "#!/bin/sh\nprintf '\\n%s' \"$REQUEST_METHOD\"\n");
@@ -102,7 +102,7 @@ fn a_redirect_with_another_method_is_judged_anew() {
 /// A client of IPv4 is the same client where a socket of IPv6 has accepted it.
 #[test]
 fn addresses_of_ipv4_are_those_through_a_socket_of_ipv6() {
-    for mpm in Mpm::chosen("addresses_of_ipv4_are_those_through_a_socket_of_ipv6") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::with([("old/f.txt", "x"), ("new/f.txt", "x"), ("closed/f.txt", "x")]);
         let configuration = format!(
             "Listen [::ffff:{}]:8081\n<Location /old>\nOrder deny,allow\nDeny from all\nAllow from 127.0.0.1\n</Location>\n\

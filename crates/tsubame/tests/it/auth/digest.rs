@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use md5::Digest;
 
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -259,7 +259,7 @@ fn curl_logs_in() {
 #[test]
 fn sha_256() {
     let both = hex(&sha2::Sha256::digest("joe:x:secret"));
-    for mpm in Mpm::chosen("sha_256") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::new();
         build(&site);
         let digests = site.read("conf/digests");
@@ -286,7 +286,7 @@ fn one_nonce_serves_a_whole_request() {
     let configuration = "ScriptAlias /once/ ${ROOT}/cgi-bin/\n\
         <LocationMatch ^/(once|then)>\nAuthType Digest\nAuthName x\nAuthUserFile ${ROOT}/conf/digests\n\
         AuthDigestNonceLifetime 0\nRequire valid-user\n</LocationMatch>\n<Location /then>\nAddType text/plain .x\n</Location>";
-    for mpm in Mpm::chosen("one_nonce_serves_a_whole_request") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::new();
         build(&site);
         site.script("lead", "#!/bin/sh\nprintf 'Location: /then/f.txt\\n\\n'\n");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::auth::passwords::request;
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::needs;
 use crate::harness::oracle::{self, Allowed, Case};
 use crate::harness::server::Server;
@@ -399,11 +399,11 @@ fn groups_in_groups_in_groups() {
     let slapd = Slapd::start(&format!("{ENTRIES}{chain}{last}"));
     let url = format!("AuthLDAPURL {}/ou=people,dc=example,dc=org?uid", slapd.url());
     let lines = section("deep", &format!("{url}\nRequire ldap-group {}", group(0)));
-    for mpm in Mpm::chosen("groups_in_groups_in_groups") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::new();
         build(&site);
         let server = Server::start(mpm, &site, &format!("ThreadStackSize 65536\nLDAPConnectionPoolTTL 0\n{lines}"));
-        server.allow("");
+        server.allow_everything("each refused user is logged");
         let status = |user: &str, password: &str| log_in(&site, "/deep/f.html", user, password).status;
         assert_eq!([status("joe", "good"), status("ann", "fine")], [200, 401], "{mpm}");
     }
@@ -430,7 +430,7 @@ fn connections_are_kept_and_tries_repeated() {
     let lines = "ServerLimit 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nLDAPRetries 2\nLDAPRetryDelay 50ms\n\
         LDAPOpCacheEntries 0\n";
     let server = Server::start(Mpm::Event, &site, &configured(&slapd, &format!("{lines}{banned}")));
-    server.allow("");
+    server.allow_everything("refused users and the lost directory are logged");
     let status =
         |place: &str, user: &str, password: &str| log_in(&site, &format!("/{place}/f.html"), user, password).status;
     assert_eq!(status("valid", "joe", "good"), 200);

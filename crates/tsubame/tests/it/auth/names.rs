@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, test_name, under_percore_and};
 use crate::harness::name_server::{CLIENT, NameServer, Reply};
 use crate::harness::needs;
 use crate::harness::oracle::{self, Apache};
@@ -108,11 +108,11 @@ fn names_decide_as_in_apache() {
             let _apache = Apache::start_by(&site, names.by(), &rules());
             statuses(&site)
         };
-        for mpm in Mpm::chosen("names_decide_as_in_apache") {
+        for mpm in Mpm::chosen(test_name!()) {
             let site = site();
             let names = NameServer::start(&site, replies);
             let server = start(&site, mpm, &names, &rules());
-            server.allow("");
+            server.allow_everything("each refused client is logged");
             assert_eq!(statuses(&site), theirs, "{mpm}");
         }
     }
@@ -167,11 +167,11 @@ fn host_names_are_looked_up_as_in_apache() {
             let _apache = Apache::start_by(&site, names.by(), &configuration);
             (shown(&site), names.count(CLIENT))
         };
-        for mpm in Mpm::chosen("host_names_are_looked_up_as_in_apache") {
+        for mpm in Mpm::chosen(test_name!()) {
             let site = place();
             let names = NameServer::start(&site, replies);
             let server = start(&site, mpm, &names, &configuration);
-            server.allow("");
+            server.allow_everything("each refused client is logged");
             assert_eq!((shown(&site), names.count(CLIENT)), theirs, "{mpm}: {text}");
         }
     }
@@ -198,7 +198,7 @@ fn a_borrowed_name_counts_for_nothing_where_names_are_checked() {
         let site = Site::with([("f.txt", "x\n"), ("in/f.txt", "x\n"), ("host/f.txt", "x\n")]);
         let names = NameServer::start(&site, replies);
         let server = start(&site, Mpm::Percore, &names, &format!("HostnameLookups {outside}\n{rules}"));
-        server.allow("");
+        server.allow_everything("each refused client is logged");
         let mut client = server.client();
         if !before.is_empty() {
             client.get(before);

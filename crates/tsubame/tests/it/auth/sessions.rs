@@ -1,6 +1,6 @@
 //! Sessions, and logging in with a form. Every table holds for Apache too.
 
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -271,7 +271,7 @@ fn a_login_outlives_a_redirect() {
         "ScriptAlias /cgi/ ${{ROOT}}/cgi-bin/\n<Location /cgi>\nCGIPassAuth On\n{LOGIN}Require valid-user\n\
          AuthFormFakeBasicAuth On\n</Location>"
     );
-    for mpm in Mpm::chosen("a_login_outlives_a_redirect") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::new();
         build_forms(&site);
         site.page("then.txt", "then\n");

@@ -200,7 +200,7 @@ fn an_unknown_result_is_not_a_no() {
     });
     site.page("known", "x\n");
     let server = Server::start(Mpm::Percore, &site, &sections.concat());
-    server.allow("");
+    server.allow_everything("each refused user is logged");
     for (place, .., want) in places {
         assert_eq!(["joe", "ann"].map(|user| log_in(&site, &format!("/{place}"), user, "secret")), want, "{place}");
     }

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::observe::{log_line, variable};
 use crate::harness::oracle;
 use crate::harness::server::Server;
@@ -280,7 +280,7 @@ fn a_change_counts_at_once() {
 /// A special or very large file is not read, but its possible contents are not ignored either.
 #[test]
 fn access_files_that_are_not_files() {
-    for mpm in Mpm::chosen("access_files_that_are_not_files") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::with([("fifo/f.txt", "x"), ("large/f.txt", "x"), ("most/f.txt", "x")]);
         let fifo = std::process::Command::new("mkfifo").arg(site.root.join("htdocs/fifo/.htaccess")).status();
         assert!(fifo.expect("mkfifo").success());
@@ -298,7 +298,7 @@ fn access_files_that_are_not_files() {
 /// An unchanged access file changes its meaning: the condition that it tests has changed.
 #[test]
 fn conditions_on_files_are_asked_for_each_request() {
-    for mpm in Mpm::chosen("conditions_on_files_are_asked_for_each_request") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::with([("d/f.txt", "x")]);
         let flag = site.root.join("flag");
         let text = format!("<IFfile {}>\nRequire all denied\n</IfFile>\n", flag.display());
@@ -321,7 +321,7 @@ fn conditions_on_files_are_asked_for_each_request() {
 /// A file may be written twice before the clock of the file system goes on: its times, its size and its number are the same.
 #[test]
 fn two_changes_in_a_moment_both_count() {
-    for mpm in Mpm::chosen("two_changes_in_a_moment_both_count") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::with([("d/f.txt", "x")]);
         let server = Server::start(mpm, &site, &format!("MaxKeepAliveRequests 0\n{ALL}"));
         server.announce("AH01630");
@@ -339,7 +339,7 @@ fn two_changes_in_a_moment_both_count() {
 /// remembered, has its warnings logged once.
 #[test]
 fn large_files_are_read_apart() {
-    for mpm in Mpm::chosen("large_files_are_read_apart") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = Site::with([("small.html", "x"), ("d/e/index.html", "x"), ("d/e/f/index.html", "x")]);
         site.page("d/.htaccess", "<IfFile /none>\n</IfFile>\nBogus on\n");
         let lines: String = (0..1000).map(|n| format!("SetEnvIf Request_URI \"^/none/{n}$\" v={n}\n")).collect();

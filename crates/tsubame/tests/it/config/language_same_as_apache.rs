@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::harness::beside::without_help;
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle::{self, Allowed, Case, compare};
 use crate::harness::server::Server;
 use crate::harness::site::{self, Site};
@@ -472,7 +472,7 @@ fn an_endless_regular_expression_keeps_the_answer_back() {
          <Location /fine>\n{field}Header edit X-A \"^(a+)\" x\n</Location>\n"
     );
     let site = Site::with([("edit", "secret"), ("always", "secret"), ("cond", "secret"), ("fine", "secret")]);
-    for mpm in Mpm::chosen("an_endless_regular_expression_keeps_the_answer_back") {
+    for mpm in Mpm::chosen(test_name!()) {
         let server = Server::start(mpm, &site, &configuration);
         server.allow("match limit exceeded");
         let ask = |path: &str| {
@@ -501,7 +501,7 @@ fn an_endless_regular_expression_refuses_after_a_redirect() {
     let site = Site::with([(&many[1..], "found\n"), ("a.txt", "a")]);
     site.script("there", &format!("#!/bin/sh\nprintf 'Location: {many}\\n\\n'\n"));
     site.script("here", "#!/bin/sh\nprintf 'Location: /a.txt\\n\\n'\n");
-    for mpm in Mpm::chosen("an_endless_regular_expression_refuses_after_a_redirect") {
+    for mpm in Mpm::chosen(test_name!()) {
         let server = Server::start(mpm, &site, &configuration);
         server.announce("cannot be matched: match limit exceeded");
         assert_eq!(server.get("/cgi/here").text(), "a", "{mpm}");

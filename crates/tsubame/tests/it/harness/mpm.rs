@@ -24,8 +24,8 @@ impl Mpm {
         }
     }
 
-    /// The modules for a test to which no module can matter: percore and, by the test's name, one of the others; all of
-    /// them if `TSUBAME_EVERY_MPM` is set.
+    /// The modules for a test to which no module can matter: percore and, by the test's name ([`test_name`]), one of the
+    /// others; all of them if `TSUBAME_EVERY_MPM` is set.
     pub fn chosen(test: &str) -> Vec<Mpm> {
         let [first, others @ ..] = Mpm::ALL;
         if std::env::var_os("TSUBAME_EVERY_MPM").is_some() {
@@ -45,6 +45,16 @@ impl fmt::Display for Mpm {
         f.write_str(self.name())
     }
 }
+
+/// The name of the test in whose body this stands.
+macro_rules! test_name {
+    () => {{
+        fn here() {}
+        let path = std::any::type_name_of_val(&here);
+        path.rsplit("::").nth(1).unwrap_or(path)
+    }};
+}
+pub(crate) use test_name;
 
 /// Makes of each `fn name(mpm: Mpm)` a test per module: for whatever depends on who polls a connection or starts a
 /// process. A new module is one more line here.

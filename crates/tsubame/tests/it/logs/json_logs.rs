@@ -67,8 +67,7 @@ impl Hostile {
 fn every_line_is_json() {
     let site = Site::with([("index.html", "hello\n")]);
     let server = Server::start(Mpm::Percore, &site, "CustomLog logs/access json");
-    // A malformed request is refused, and the error log says so.
-    server.allow("");
+    server.allow_everything("a malformed request is refused, and the error log says so");
     let mut hostile = Hostile(17);
     let mut requests = Vec::new();
     let mut sent = Vec::new();

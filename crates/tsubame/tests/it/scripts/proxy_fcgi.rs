@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, test_name, under_every_mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
@@ -319,6 +319,7 @@ fn faults_of_servers() {
     for path in ["/down/x", "/refused/x"] {
         assert_eq!(server.get(path).status, 503, "{path}");
     }
+    server.allow_everything("the test itself waits for the line of each fault");
     for (deed, expected, logged) in FAULTS {
         let seen = server.log().len();
         let mut client = server.client();
@@ -331,7 +332,6 @@ fn faults_of_servers() {
             *expected,
             "{deed}"
         );
-        server.allow(*logged);
         until(&format!("a line about {deed}; there is {}", &server.log()[seen..]), || {
             server.log()[seen..].contains(logged).then_some(())
         });
@@ -360,7 +360,7 @@ fn clients_that_go() {
     let site = Site::new();
     let gone = puppet(&site.root.join("run/puppet.sock"));
     let text = "ProxyPass /p/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/ enablereuse=on\n";
-    for mpm in Mpm::chosen("clients_that_go") {
+    for mpm in Mpm::chosen(test_name!()) {
         let server = Server::start(mpm, &site, text);
         server.allow("proxy_fcgi");
         let mut client = server.client();

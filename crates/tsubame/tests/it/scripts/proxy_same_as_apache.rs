@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle::{self, Apache, Case};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -119,11 +119,10 @@ fn variables_of_backend_servers() {
         let _apache = Apache::start(&site, CONFIGURATION);
         answers(&site, &cases)
     };
-    for mpm in Mpm::chosen("variables_of_backend_servers") {
+    for mpm in Mpm::chosen(test_name!()) {
         let site = place();
         let server = Server::start(mpm, &site, CONFIGURATION);
-        // Other tests check the log.
-        server.allow("");
+        server.allow_everything("other tests check the log");
         let ours = answers(&site, &cases);
         let mut differences = Vec::new();
         for ((one, ours), theirs) in cases.iter().zip(ours).zip(&theirs) {

@@ -121,7 +121,7 @@ pub fn beside_in<T>(ours: &Site, configuration: &str, ask: impl Fn(&Site) -> T) 
     assert!(Command::new("/bin/sh").args(["-c", &copy]).status().expect("cp").success());
     let came_to = {
         let server = Server::start(Mpm::Event, ours, &configuration);
-        server.allow("");
+        server.allow_everything("the callers compare the log");
         ask(ours)
     };
     let _apache = Apache::start(&theirs, &configuration);
@@ -371,8 +371,7 @@ fn sections_have_what_the_handshake_brought() {
     site.page("late/.htaccess", "SSLVerifyClient require\n");
     site.page("late/x", "late\n");
     let server = Server::start(Mpm::Event, &site, &format!("{COMMON}{base}{late}"));
-    // Lines of the earlier server are still in the log.
-    server.allow("");
+    server.allow_everything("lines of the earlier server are still in the log");
     server.announce("AH10158: cannot perform post-handshake authentication: ");
     let (body, status) = said(&curl(&site, "good", &[], "/late/x"));
     assert_eq!(status, "403", "nobody was asked");
