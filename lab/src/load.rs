@@ -53,7 +53,7 @@ pub(crate) fn run(plan: &Plan, live: &Live, mut watch: impl FnMut(&Live)) -> Res
     let division = Division::of(plan, descriptors::raise_limit()?)?;
     let prints = plan.shows.is_some() || plan.scenario.as_ref().is_some_and(|scenario| scenario.prints.is_any());
     if prints && division.processes > 1 {
-        return Err(Error::new("requests and answers are printed by one process, and this load needs several")
+        return Err(Error::new("requests and responses are printed by one process, and this load needs several")
             .advise("fewer connections at a time, or a higher limit of open files (ulimit -n)"));
     }
     let mut status_file = StatusFile::create(plan);

@@ -300,7 +300,7 @@ impl Tuning<'_> {
         })?;
         if measured.failures >= measured.responses {
             return Err(Error::new(format!(
-                "no answer is as expected ({}): their status is 400 or above",
+                "no response is as expected ({}): their status is 400 or above",
                 self.describe()
             ))
             .advise("use --path with a page that the server has"));

@@ -431,7 +431,7 @@ fn load_draws_in_a_terminal() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     for part in
-        ["answers per second on average, 0 failed", "in the last second, 0 failed, p50 ", "Distribution", "p99.9"]
+        ["responses per second on average, 0 failed", "in the last second, 0 failed, p50 ", "Distribution", "p99.9"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -133,7 +133,7 @@ fn the_verdict_says_whether_limits_were_kept() {
 fn the_verdict_counts_requests_that_failed() {
     let ((address, _), page) = (serve(), Page::new("failures"));
     let (status, verdict) = page.verdict_on(&["load", &format!("http://{address}/gone"), "-n", "20", "-c", "2"]);
-    let told = " gave no answer, but 20 of 20 requests failed (read: 20)";
+    let told = " gave no response, but 20 of 20 requests failed (read: 20)";
     assert!(status == Some(1) && verdict.contains(told), "{verdict}");
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Measured {
     /// In the order of [`FIGURES`]; `None` if unknown.
     pub(crate) figures: [Option<f64>; FIGURES.len()],
     pub(crate) responses: u64,
-    /// Requests that failed, and answers with the wrong status or body.
+    /// Requests that failed, and responses with the wrong status or body.
     pub(crate) failures: u64,
     /// Clients that waited in vain for more than half of the time.
     pub(crate) starved: u64,

@@ -152,7 +152,7 @@ pub(crate) fn find_workload(id: &str) -> Option<&'static Workload> {
 
 const HTTP_METHOD: &str = "\
 Each server has one core to itself, the load generator (one thread) another; both stay there. The servers take \
-turns: each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the \
+turns: each is started, checked (the bytes of two responses), warmed up for a second, measured and stopped before the \
 next one, and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, \
 and their \
 intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
@@ -173,7 +173,7 @@ laboratory's own generator sends requests on a constant schedule, whether or not
 loop), and a latency counts from the moment at which a request was due, so that a server that stands still is not \
 excused from the requests that would have come meanwhile. **CPU s per s** is the CPU time that all processes of the \
 server used; *× floor* compares it with an epoll loop that answers one fixed response to every read. Errors are \
-connections refused or reset, answers other than 200, and requests without an answer after five seconds, of all rounds \
+connections refused or reset, responses other than 200, and requests without a response after five seconds, of all rounds \
 together. *Replaced* counts processes that were not there when the measurement began. Over many connections it \
 works as fast as it is answered; *hung* counts rounds after which a fresh request was not answered within a second. In \
 a crowd, connections of every kind are opened first; then come fresh requests, one after the other, each on a \
@@ -181,7 +181,7 @@ connection of its own. Memory is the proportional set size of all processes of t
 
 const TLS_METHOD: &str = "\
 Each server has one core to itself, the load generator (one thread) another; both stay there. The servers take turns: \
-each is started, checked (the bytes of two answers), warmed up for a second, measured and stopped before the next one, \
+each is started, checked (the bytes of two responses), warmed up for a second, measured and stopped before the next one, \
 and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and their \
 intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
 processes of the server used; it is the figure to \
@@ -189,7 +189,7 @@ compare, the more so as the generator has to do the other half of each handshake
 certificate \
 (ECDSA, P-256), and clients offer TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256 alone, so that all servers compute \
 the same; they verify nothing. Sessions are resumed by tickets, which every server makes itself; handshakes that were \
-full all the same are among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its answers \
+full all the same are among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its responses \
 are compared. Errors are failed connections and handshakes, timeouts and statuses above 399, of all rounds together. \
 Idle connections have made one request each and rested for a second; memory is the proportional set size of all processes of the server.";
 
@@ -199,7 +199,7 @@ servers take turns: each is started, checked, warmed up for a second, measured a
 then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and their intervals \
 come from the ratios of each round. \
 **req per CPU-s** is requests per second of CPU time that all processes of the server used. *Start* is the time from \
-the start of the program to its first answer, which has to be the right one, *PSS then* the proportional set size of all processes at that \
+the start of the program to its first response, which has to be the right one, *PSS then* the proportional set size of all processes at that \
 moment, *PSS after* the same after the load. *Of the fewest* compares a server with itself in the first row. Each host \
 has three names and the same files. Where all are requested, each was requested once before, as far as ten seconds \
 suffice, and then they take turns in a mixed order; of a million lines a tenth. nginx has no Redirect \
@@ -208,7 +208,7 @@ handshakes are TLS 1.3 with X25519 and TLS_AES_128_GCM_SHA256.";
 
 const CGI_METHOD: &str = "\
 Server and scripts have both cores; the load generator (one thread) shares one of them. The servers take turns: \
-each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the next \
+each is started, checked (the bodies of two responses), warmed up for a second, measured and stopped before the next \
 one, \
 and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and their \
 intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time that all \
@@ -224,7 +224,7 @@ bottleneck. Every server has 256 workers, where there are workers; percore and l
 const PERL_METHOD: &str = "\
 After a comparison of 2006 of the ways to keep a Perl CGI in memory. One Perl application (CGI.pm, a dozen modules, a page with a table of twenty rows) in every way that a server can run it. \
 Server and interpreters have both cores; the load generator (one thread) shares one of them. The servers take \
-turns: each is started, checked (the bodies of two answers), warmed up for a second, measured and stopped before the \
+turns: each is started, checked (the bodies of two responses), warmed up for a second, measured and stopped before the \
 next \
 one, and only then comes the next round. Figures are medians over the rounds; ratios are those of the medians, and \
 their \
@@ -241,14 +241,14 @@ After an article on MaxClients and scripts of 200 MB (https://github.com/kunihir
 servers take turns: each is started, checked, measured for three times the given seconds and stopped before the next \
 one, \
 and only then comes the next round. Figures are medians over the rounds, ratios are those of the medians, and their \
-intervals come from the ratios of each round. Each client asks for a script, waits for the whole answer and asks \
+intervals come from the ratios of each round. Each client asks for a script, waits for the whole response and asks \
 again, on a connection of its own each time; \
-when time is up the last answers are waited for, and **req/s** is good answers by the time until the last of them. One \
+when time is up the last responses are waited for, and **req/s** is good responses by the time until the last of them. One \
 that fails waits for a tenth of a second, so that failing fast is no advantage. Failures are connections not \
-established or broken, other answers than the right one, and answers that take longer than two minutes. Meanwhile 50 \
+established or broken, other responses than the right one, and responses that take longer than two minutes. Meanwhile 50 \
 requests per second for a file of 31 bytes come on a constant schedule, each on a connection of its own; latencies \
 count \
-from the moment at which a request was due, and five seconds without an answer are a failure. *At the limit* counts \
+from the moment at which a request was due, and five seconds without a response are a failure. *At the limit* counts \
 how often the group wanted more memory than it had, *killed* processes that the kernel ended for that, *faults* \
 pages that \
 had to be read from disk, *swapped* pages that the machine swapped out meanwhile; *peak* is the most memory that the \
@@ -281,7 +281,7 @@ stops. Each server has one core to itself, the load generator another. event has
 ended with, \
 children of 256 threads; nginx has room for 60 000 connections. Connections stay. With one connection the figure is \
 the \
-time of one answer; with thousands a measurement takes longer (a second for every 1 500), for it includes their \
+time of one response; with thousands a measurement takes longer (a second for every 1 500), for it includes their \
 opening. \
 The servers take turns; figures are medians over the rounds, and ratios are those of the medians.";
 

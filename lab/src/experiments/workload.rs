@@ -65,7 +65,7 @@ pub(crate) enum LoadShape {
         /// The number of connections that keep all of them busy.
         clients: u32,
     },
-    /// Requests for the small file at a fixed rate, regardless of earlier answers.
+    /// Requests for the small file at a fixed rate, regardless of earlier responses.
     Rate {
         /// How many connections share the rate.
         connections: u32,

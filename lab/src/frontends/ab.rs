@@ -51,7 +51,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'B', value_name = "ADDRESS")]
     source: Option<IpAddr>,
 
-    /// Verbosity: 1 shows failures that -r forgives, 2 the request, heads of responses and warnings, 3 also the status of good answers
+    /// Verbosity: 1 shows failures that -r forgives, 2 the request, heads of responses and warnings, 3 also the status of good responses
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 0)]
     verbosity: u32,
 
@@ -95,7 +95,7 @@ pub(crate) struct AbOptions {
     #[arg(short = 'q')]
     quiet: bool,
 
-    /// Answers may differ in length
+    /// Responses may differ in length
     #[arg(short = 'l')]
     any_length: bool,
 
@@ -218,7 +218,7 @@ pub(crate) const MISUSED: u8 = 22;
 /// ab's exit status if a host has no address.
 const UNRESOLVED: u8 = 50;
 
-/// From this level of -v on, requests and answers are shown.
+/// From this level of -v on, requests and responses are shown.
 const SHOWING: u32 = 2;
 
 /// How often each failure happened that ends ab, ab's message about it, and its status; to ab, a connection that ends too
@@ -233,7 +233,7 @@ fn broken(failures: &Failures) -> impl Iterator<Item = (u64, &'static str, u8)> 
         (failures.no_port, "apr_socket_connect(): Cannot assign requested address (99)", 99),
         (failures.connect, "apr_socket_connect(): No route to host (113)", 113),
         (failures.write, "apr_socket_send: Broken pipe (32)", 32),
-        (failures.malformed, "apr_socket_recv: the server did not send an HTTP answer", 1),
+        (failures.malformed, "apr_socket_recv: the server did not send an HTTP response", 1),
     ];
     kinds.into_iter().filter(|(count, ..)| *count > 0)
 }
@@ -316,12 +316,12 @@ fn completed(record: &Record) -> u64 {
     record.responses + record.failures.read + forgiven(&record.failures)
 }
 
-/// Connections that could not be made or were reset: to ab, they are answers that could not be received.
+/// Connections that could not be made or were reset: to ab, they are responses that could not be received.
 fn forgiven(failures: &Failures) -> u64 {
     failures.refused + failures.connect + failures.reset
 }
 
-/// Bad answers: connections that failed, truncated answers, other lengths, the rest.
+/// Bad responses: connections that failed, truncated responses, other lengths, the rest.
 fn failures(options: &AbOptions, record: &Record) -> [u64; 4] {
     let failures = &record.failures;
     let connect = failures.no_descriptor + failures.no_port + failures.tls;

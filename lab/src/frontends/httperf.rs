@@ -67,7 +67,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     burst_length: u32,
 
-    /// The most requests of a connection that wait for their answers at a time
+    /// The most requests of a connection that wait for their responses at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_piped_calls: Option<u32>,
 
@@ -88,7 +88,7 @@ pub(crate) struct HttperfOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..1000))]
     failure_status: Option<u16>,
 
-    /// Print answers: lines RH of heads, RB of bodies (up to 1 MiB of each), and RS with their sizes
+    /// Print responses: lines RH of heads, RB of bodies (up to 1 MiB of each), and RS with their sizes
     #[arg(long, value_name = "header|body", num_args = 0..=1, require_equals = true, value_parser = part)]
     print_reply: Option<Option<Part>>,
 
@@ -241,7 +241,7 @@ impl HttperfOptions {
         }
     }
 
-    /// What is printed of requests and answers.
+    /// What is printed of requests and responses.
     fn prints(&self) -> Printed {
         let parts = |option: Option<Option<Part>>| match option {
             None => Parts::default(),

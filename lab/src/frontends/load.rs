@@ -38,7 +38,7 @@ pub(crate) struct LoadCommand {
     #[arg(long, conflicts_with_all = ["rate", "requests", "think", "csv", "scenario"])]
     find_rate: bool,
 
-    /// "In time" means that 99 of 100 answers take at most this long
+    /// "In time" means that 99 of 100 responses take at most this long
     #[arg(long, value_name = "TIME", requires = "find_rate", default_value = "100ms", value_parser = duration)]
     p99: Duration,
 

@@ -174,7 +174,7 @@ fn text(requests: u64, record: &Record) -> String {
     )
 }
 
-/// Answers, and kilobytes of them, per second.
+/// Responses, and kilobytes of them, per second.
 fn rates(record: &Record) -> [u64; 2] {
     let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     [record.responses as f64, record.received() as f64 / 1024.0].map(|all| (all / seconds) as u64)

@@ -14,7 +14,7 @@ use rustls::{ClientConnection, StreamOwned};
 use crate::load::tls::Client;
 use crate::machine::error::{Context as _, Error, Result};
 
-/// How long any single answer may take on an otherwise idle machine.
+/// How long any single response may take on an otherwise idle machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// More bytes than any measured server's head.
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers one connection with `answer` and closes it.
+    /// Answers one connection with `response` and closes it.
     fn get_from(response: &'static [u8]) -> Result<Response> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

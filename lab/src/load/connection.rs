@@ -57,7 +57,7 @@ pub(super) struct Pending {
 /// The results from a connection.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    /// Answers, with their times.
+    /// Responses, with their times.
     pub(super) responses: Vec<(Response, Times)>,
     /// Requests that the server does not answer, though it answers others.
     pub(super) refused: u64,
@@ -74,11 +74,11 @@ pub(super) struct Connector<'p> {
     pub(super) tls: Option<Client>,
     /// The requests as streams, for HTTP/2.
     pub(super) messages: Option<Arc<[Message]>>,
-    /// The body of a good answer, if it matters.
+    /// The body of a good response, if it matters.
     pub(super) body: Option<&'p Arc<[u8]>>,
-    /// Whether a truncated answer counts as one.
+    /// Whether a truncated response counts as one.
     pub(super) takes_broken: bool,
-    /// Whether answers are kept, and at most how many bytes of each body.
+    /// Whether responses are kept, and at most how many bytes of each body.
     pub(super) keeps: Option<usize>,
     /// How much of responses is shown as they arrive, as in [`Plan`](super::Plan).
     pub(super) shows: Option<u32>,
@@ -292,7 +292,7 @@ impl Connection {
     /// The fault in the received bytes.
     pub(super) fn complaint(&self) -> Option<String> {
         let of_tls = self.tls.as_ref().and_then(|session| session.complaint.as_ref()).map(|why| format!("TLS: {why}"));
-        of_tls.or_else(|| self.malformed.map(|why| format!("a malformed answer: {why}")))
+        of_tls.or_else(|| self.malformed.map(|why| format!("a malformed response: {why}")))
     }
 
     /// How many of `wanted` requests may be in progress over it.
@@ -319,7 +319,7 @@ impl Connection {
         }
     }
 
-    /// The oldest answer that was kept.
+    /// The oldest response that was kept.
     pub(super) fn kept(&mut self) -> Option<ResponseText> {
         match &mut self.protocol {
             Protocol::Http1(reader) => reader.kept(),

@@ -16,7 +16,7 @@ const LATE: Duration = Duration::from_millis(250);
 /// The shared state of working threads and their watcher.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    /// Answers so far.
+    /// Responses so far.
     pub(crate) responses: AtomicU64,
     /// Failures so far.
     pub(crate) failures: AtomicU64,

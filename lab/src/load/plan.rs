@@ -42,16 +42,16 @@ pub(crate) struct Plan {
     pub(crate) time: Option<Duration>,
     /// A request without a response after this has failed.
     pub(crate) timeout: Duration,
-    /// The body of a good answer, if it matters.
+    /// The body of a good response, if it matters.
     pub(crate) body: Option<Arc<[u8]>>,
-    /// Whether a truncated answer counts, up to its end: in ab and httperf it does.
+    /// Whether a truncated response counts, up to its end: in ab and httperf it does.
     pub(crate) takes_broken: bool,
     /// How much of responses is shown as they arrive: the level of ab's `-v`; `None` is nothing.
     pub(crate) shows: Option<u32>,
     /// Keep the times of each request, not only their distribution.
     pub(crate) samples: bool,
     /// Look for events without sleeping: for a thread with a core to itself, since a wake-up costs as much as the
-    /// answers it times.
+    /// responses it times.
     pub(crate) spin: bool,
 }
 

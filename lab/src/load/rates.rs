@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Rates {
     /// Its end, in seconds since the measurement began.
     pub(crate) until: f64,
-    /// Answers per second.
+    /// Responses per second.
     #[serde(rename = "answers")]
     pub(crate) responses: f64,
     /// Failures per second.

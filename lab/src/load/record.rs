@@ -109,11 +109,11 @@ pub(crate) struct Record {
     start: Instant,
     #[serde(rename = "answers")]
     pub(crate) responses: u64,
-    /// Answers by the first digit of their status.
+    /// Responses by the first digit of their status.
     pub(crate) classes: [u64; 6],
-    /// Answers with a status below 400 and the expected body.
+    /// Responses with a status below 400 and the expected body.
     pub(crate) good: u64,
-    /// Answers whose body has a different length from the first one.
+    /// Responses whose body has a different length from the first one.
     pub(crate) other_length: u64,
     pub(crate) failures: Failures,
     /// Bytes of heads, bodies and framing.
@@ -126,13 +126,13 @@ pub(crate) struct Record {
     /// The most connections at a time, and the most begun at once.
     pub(crate) concurrent: usize,
     pub(crate) burst: u64,
-    /// Answers after which their connection could carry another request.
+    /// Responses after which their connection could carry another request.
     pub(crate) kept: u64,
     /// Connections that the server closed while they were idle: requests sent over them at that moment were sent again.
     pub(crate) reopened: u64,
     /// Clients that were still waiting at the end, and had been for more than half of the time.
     pub(crate) starved: u64,
-    /// The first good answer: its `Server` field, and the length of its body.
+    /// The first good response: its `Server` field, and the length of its body.
     pub(crate) first: Option<(Option<String>, u64)>,
     /// Time to establish a connection.
     pub(crate) connect: Distribution,
@@ -296,7 +296,7 @@ impl Record {
         self.head + self.body + self.framing
     }
 
-    /// Answers per second.
+    /// Responses per second.
     pub(crate) fn rate(&self) -> f64 {
         self.responses as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }

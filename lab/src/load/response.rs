@@ -1,4 +1,4 @@
-//! Answers of HTTP/1.1 as they arrive, piece by piece (RFC 9112). Pure.
+//! Responses of HTTP/1.1 as they arrive, piece by piece (RFC 9112). Pure.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -44,7 +44,7 @@ impl Response {
     }
 }
 
-/// The bytes are not a valid answer.
+/// The bytes are not a valid response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
@@ -122,12 +122,12 @@ impl Reader {
         self.interest = Interest::Compared(body);
     }
 
-    /// Keeps answers, with at most so many bytes of each body.
+    /// Keeps responses, with at most so many bytes of each body.
     pub(super) fn keep(&mut self, most: usize) {
         self.interest = Interest::ResponseText { most, responses: VecDeque::new() };
     }
 
-    /// The oldest answer that was kept.
+    /// The oldest response that was kept.
     pub(super) fn kept(&mut self) -> Option<ResponseText> {
         match &mut self.interest {
             Interest::ResponseText { responses, .. } => responses.pop_front(),
@@ -212,11 +212,11 @@ impl Reader {
         match self.state {
             State::UntilClose => Ok(self.finish()),
             State::Head if self.is_idle() => Ok(None),
-            _ => Err(Malformed("the connection was closed in the middle of an answer")),
+            _ => Err(Malformed("the connection was closed in the middle of a response")),
         }
     }
 
-    /// The same, but accepts a truncated answer up to its end; `None` if not even its head is complete.
+    /// The same, but accepts a truncated response up to its end; `None` if not even its head is complete.
     pub(super) fn break_off(&mut self) -> Option<Response> {
         if self.response.is_some() { self.finish() } else { None }
     }
@@ -345,7 +345,7 @@ fn parse_into<'b>(fields: &mut [httparse::Header<'b>], bytes: &'b [u8]) -> Resul
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(TOO_MANY_FIELDS),
-        Err(_) => return Err(Malformed("it is not an HTTP/1.1 answer")),
+        Err(_) => return Err(Malformed("it is not an HTTP/1.1 response")),
     };
     let status = parsed.code.ok_or(Malformed("it has no status"))?;
     let (mut lengths, mut chunked, mut server) = (None, false, None);

@@ -1,4 +1,4 @@
-//! Sessions of users: requests that depend on the answers before them. A front end reads a [`Scenario`] from a file of
+//! Sessions of users: requests that depend on the responses before them. A front end reads a [`Scenario`] from a file of
 //! its own; [`users`] plays it, with a [`user`] for each session.
 
 mod jar;
@@ -32,7 +32,7 @@ pub(crate) struct Scenario {
     pub(crate) cookies: bool,
     /// The names of the steps that are counted one by one, in the order of their numbers.
     pub(crate) names: Vec<String>,
-    /// The requests and answers to print.
+    /// The requests and responses to print.
     pub(crate) prints: Printed,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Step {
     pub(crate) captures: Vec<Capture>,
 }
 
-/// A good answer.
+/// A good response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Expected {
     /// Its status lies in one of these ranges.
@@ -147,7 +147,7 @@ impl Expected {
     /// Any status that is not an error.
     pub(crate) const GOOD: [(u16, u16); 1] = [(100, 399)];
 
-    /// Any answer, unless its status is this one.
+    /// Any response, unless its status is this one.
     pub(crate) fn any_but(status: Option<u16>) -> Self {
         let statuses = match status {
             None => vec![(0, u16::MAX)],

@@ -75,7 +75,7 @@ struct Start(#[serde(with = "moment")] Instant);
 enum Message {
     /// Has its task.
     Ready,
-    /// Answers and failures since the beginning, and quarters of seconds not reported before.
+    /// Responses and failures since the beginning, and quarters of seconds not reported before.
     Progress { responses: u64, failures: u64, quarters: Quarters },
     /// Done.
     Done(Box<Record>),

@@ -363,7 +363,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Handles answers over the connection of a slot, or its proper end.
+    /// Handles responses over the connection of a slot, or its proper end.
     fn settle(&mut self, slot: usize) {
         let now = Instant::now();
         let Slot { connection: Some(connection), left, .. } = &self.slots[slot] else { return };

@@ -1,5 +1,5 @@
 //! Clients of scripts that take long: each asks, waits for the whole response, and asks again, until time is up; then all
-//! wait for their last answers. Or each asks once, at its time. All work of a script counts, however few requests there
+//! wait for their last responses. Or each asks once, at its time. All work of a script counts, however few requests there
 //! are.
 
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::machine::interrupt;
 use crate::measure::generator::Counts;
 use crate::measure::results::Errors;
 
-/// Scripts are slow, and each interval should have a few answers.
+/// Scripts are slow, and each interval should have a few responses.
 const INTERVALS: usize = 32;
 
 /// The requests to make.
@@ -24,7 +24,7 @@ pub(crate) struct ScriptClients<'a> {
     pub(crate) address: SocketAddr,
     /// Names without the leading slash, which take turns.
     pub(crate) names: &'a [String],
-    /// The body of a good answer.
+    /// The body of a good response.
     pub(crate) response: &'static str,
     /// How many clients ask at a time.
     pub(crate) clients: u32,
@@ -37,7 +37,7 @@ pub(crate) struct ScriptClients<'a> {
 /// The results of one client.
 #[derive(Default)]
 struct Outcome {
-    /// When good answers were complete, and how long they took.
+    /// When good responses were complete, and how long they took.
     responses: Vec<(Instant, Duration)>,
     errors: Errors,
 }
@@ -105,7 +105,7 @@ impl ScriptClients<'_> {
     }
 }
 
-/// Adds up the clients' results. The time that counts ends with the last good answer.
+/// Adds up the clients' results. The time that counts ends with the last good response.
 fn count(began: Instant, outcome: &[Outcome]) -> Counts {
     let responses = || outcome.iter().flat_map(|outcome| &outcome.responses);
     let ended = responses().map(|(when, _)| *when).max().unwrap_or_else(Instant::now);

@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    /// Kills all its processes at once, so that nobody waits for their answers any more.
+    /// Kills all its processes at once, so that nobody waits for their responses any more.
     pub(crate) fn kill(&self) {
         self.signal_all(Signal::KILL);
     }

@@ -1,4 +1,4 @@
-//! The factor that limited a server's answers, with the figures that show it.
+//! The factor that limited a server's responses, with the figures that show it.
 
 use crate::experiments::workload::{LoadShape, Workload};
 use crate::measure::results::Load;

@@ -46,7 +46,7 @@ pub(super) struct Measurement {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) memory_mb: Option<f64>,
-    /// Requests that failed, and answers with the wrong status or body.
+    /// Requests that failed, and responses with the wrong status or body.
     pub(super) failures: u64,
     /// Clients that waited in vain for more than half of the time.
     pub(super) starved: u64,
@@ -58,11 +58,11 @@ pub(super) struct Measurement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Goal {
-    /// Answers per second
+    /// Responses per second
     Rate,
-    /// Answers per second of CPU time
+    /// Responses per second of CPU time
     Cpu,
-    /// The time that one of a hundred answers exceeds
+    /// The time that one of a hundred responses exceeds
     P99,
 }
 

@@ -151,7 +151,7 @@ impl Case<'_> {
         reasons
     }
 
-    /// The danger of few workers when answers are slow, though those of this load were fast.
+    /// The danger of few workers when responses are slow, though those of this load were fast.
     pub(super) fn stops(&self) -> Option<String> {
         let best = self.best.comes_to;
         let has_number = !matches!(best.mpm, Mpm::Nginx | Mpm::Percore);

@@ -61,10 +61,10 @@ impl fmt::Display for Doubt {
             ),
             Self::Starved(count, of) => write!(
                 f,
-                "{count} of {of} clients waited for their answers for more than half of the time: the others were served in their stead"
+                "{count} of {of} clients waited for their responses for more than half of the time: the others were served in their stead"
             ),
             Self::Failed(count) => write!(f, "{} failed", counted(*count, "request")),
-            Self::Wrong(count) => write!(f, "{count} answers have the wrong status or body"),
+            Self::Wrong(count) => write!(f, "{count} responses have the wrong status or body"),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Results {
     pub(crate) responses: u64,
     pub(crate) good: u64,
     pub(crate) per_second: f64,
-    /// Answers by the first digit of their status.
+    /// Responses by the first digit of their status.
     pub(crate) status: BTreeMap<String, u64>,
     pub(crate) failures: BTreeMap<String, u64>,
     pub(crate) bytes: Bytes,
@@ -104,7 +104,7 @@ pub(crate) struct Times {
     pub(crate) percentiles_us: BTreeMap<String, u64>,
 }
 
-/// Answers over time, in intervals of `length` seconds. A last interval of less than half that length is left out.
+/// Responses over time, in intervals of `length` seconds. A last interval of less than half that length is left out.
 pub(crate) fn intervals(moments: &[IntervalSummary], length: f64, seconds: f64) -> Vec<Rates> {
     let interval = |(index, moment): (usize, &IntervalSummary)| {
         let from = index as f64 * length;

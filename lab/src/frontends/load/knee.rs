@@ -74,7 +74,7 @@ impl Search {
     }
 }
 
-/// Finds the rate up to which 99 of 100 answers take no longer than `limit`, and prints it.
+/// Finds the rate up to which 99 of 100 responses take no longer than `limit`, and prints it.
 ///
 /// # Errors
 /// Nothing is answered, or no rate is low enough.
@@ -138,7 +138,7 @@ fn too_high(record: &Record, rate: f64, limit: Duration) -> Option<&'static str>
     } else if record.failures.total() > 0 {
         Some("requests failed")
     } else if record.good < record.responses {
-        Some("answers are wrong")
+        Some("responses are wrong")
     } else if p99 > limit {
         Some("p99 is too long")
     } else if record.rate() < rate * KEEPS_UP {
@@ -166,10 +166,10 @@ fn text(options: &LoadOptions, found: &Found<'_>) -> String {
     let limit = found.limit_us as f64 / 1000.0;
     let verdict = match found.rate {
         Some(rate) if found.may_be_more => {
-            format!("Up to {rate:.0} requests per second or more, 99 of 100 answers take at most {limit} ms.")
+            format!("Up to {rate:.0} requests per second or more, 99 of 100 responses take at most {limit} ms.")
         }
-        Some(rate) => format!("Up to {rate:.0} requests per second, 99 of 100 answers take at most {limit} ms."),
-        None => format!("At none of these rates do 99 of 100 answers take at most {limit} ms."),
+        Some(rate) => format!("Up to {rate:.0} requests per second, 99 of 100 responses take at most {limit} ms."),
+        None => format!("At none of these rates do 99 of 100 responses take at most {limit} ms."),
     };
     let doubt = match found.may_be_more {
         true => format!(

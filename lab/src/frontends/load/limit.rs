@@ -23,16 +23,16 @@ pub(crate) struct Limit {
 /// What a limit is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Figure {
-    /// The longest time that so many in a hundred answers took.
+    /// The longest time that so many in a hundred responses took.
     Percentile(f64),
     Mean,
     Max,
-    /// Answers per second.
+    /// Responses per second.
     Rate,
-    /// Requests without a good answer, and their share of all.
+    /// Requests without a good response, and their share of all.
     Errors,
     ErrorShare,
-    /// Answers whose status begins with this digit, and their share of all.
+    /// Responses whose status begins with this digit, and their share of all.
     Class(usize),
     ClassShare(usize),
 }

@@ -45,7 +45,7 @@ pub(crate) struct LoadOptions {
     #[arg(short = 'n', long, value_name = "N", value_parser = number)]
     requests: Option<u64>,
 
-    /// Requests per second at a fixed rate, regardless of earlier answers (an open loop); latencies count from when a
+    /// Requests per second at a fixed rate, regardless of earlier responses (an open loop); latencies count from when a
     /// request was due
     #[arg(short, visible_short_aliases = ['q', 'R'], long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
@@ -101,7 +101,7 @@ pub(crate) struct LoadOptions {
     #[arg(short = 'T', long, value_name = "TYPE", default_value = "application/octet-stream")]
     content_type: String,
 
-    /// A file with the body of every good answer
+    /// A file with the body of every good response
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
 

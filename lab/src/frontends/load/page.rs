@@ -49,8 +49,8 @@ pub(super) fn written(urls: &[String], plan: &Plan, record: &Record, limits: &[L
 fn figures(plan: &Plan, record: &Record) -> Table {
     let Handshakes { full, resumed } = record.handshakes;
     let mut rows = vec![
-        ("answers", record.responses as f64),
-        ("good answers", record.good as f64),
+        ("responses", record.responses as f64),
+        ("good responses", record.good as f64),
         ("failed requests", record.failures.total() as f64),
         ("MB received", record.received() as f64 / 1e6),
         ("MB sent", record.sent_bytes as f64 / 1e6),
@@ -71,7 +71,7 @@ fn figures(plan: &Plan, record: &Record) -> Table {
 fn since(plan: &Plan) -> &'static str {
     match plan.arrival {
         Arrival::Closed => {
-            "A client asks again when it has its answer. A server that stands still is asked less meanwhile: with --rate, \
+            "A client asks again when it has its response. A server that stands still is asked less meanwhile: with --rate, \
              it is charged with every request that was due."
         }
         Arrival::Requests(_) | Arrival::Connections(_) => {
@@ -105,7 +105,7 @@ fn sessions(tally: &Tally) -> String {
     )
 }
 
-/// Answers by the first digit of their status, and failures by kind, with their shares of all requests.
+/// Responses by the first digit of their status, and failures by kind, with their shares of all requests.
 fn statuses(record: &Record) -> Table {
     let classes = record.classes.iter().enumerate().map(|(class, count)| (format!("{class}xx"), *count));
     let failures = record.failures.kinds().into_iter().map(|(kind, count)| (format!("failed: {kind}"), count));

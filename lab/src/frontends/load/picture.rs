@@ -29,7 +29,7 @@ const HEIGHT: usize = 4;
 const MARKS: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// How often each latency occurred: a row for each step of a logarithmic scale, so that both the fastest and the
-/// slowest answers are visible.
+/// slowest responses are visible.
 pub(super) fn distribution(out: &mut String, record: &Record) -> Result {
     distribution_within(screen_width().unwrap_or(SCREEN), out, record)
 }
@@ -46,7 +46,7 @@ fn distribution_within(screen: usize, out: &mut String, record: &Record) -> Resu
     let highest = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
     let milliseconds = |micros: u64| micros as f64 / 1000.0;
     writeln!(out, "{}", style::heading("Distribution"))?;
-    writeln!(out, "  {:>9}  {:wide$}  {:>10}  {:>9}", "from ms", "", "answers", "in all")?;
+    writeln!(out, "  {:>9}  {:wide$}  {:>10}  {:>9}", "from ms", "", "responses", "in all")?;
     let mut sum = 0;
     for (index, count) in counts.iter().enumerate() {
         sum += count;
@@ -79,7 +79,7 @@ fn bounds(least: u64, most: u64) -> Vec<u64> {
     rows.find(|rows| rows.len() <= ROWS).unwrap_or_else(|| of(SERIES[SERIES.len() - 1]))
 }
 
-/// Answers, median and 99th percentile in each interval, if there are enough of them.
+/// Responses, median and 99th percentile in each interval, if there are enough of them.
 pub(super) fn over_time(out: &mut String, record: &Record) -> Result {
     over_time_within(screen_width().unwrap_or(SCREEN), out, record)
 }
@@ -96,7 +96,7 @@ fn over_time_within(screen: usize, out: &mut String, record: &Record) -> Result 
     let per_second = |one: &Interval| (one.responses as f64 / length.as_secs_f64()) as u64;
     let quantile = |share: f64| move |one: &Interval| one.total.value_at_quantile(share);
     let time = |micros: u64| format!("{:.3}", micros as f64 / 1000.0);
-    plot(out, wide, "Answers per second", &intervals.iter().map(per_second).collect::<Vec<_>>(), |count| {
+    plot(out, wide, "Responses per second", &intervals.iter().map(per_second).collect::<Vec<_>>(), |count| {
         count.to_string()
     })?;
     plot(out, wide, "p50, ms", &intervals.iter().map(quantile(0.5)).collect::<Vec<_>>(), time)?;

@@ -19,9 +19,9 @@ pub(crate) const LINES: [(&str, &str); 12] = [
     ("  header NAME: VALUE", "A field of the request"),
     ("  body TEXT", "The body of the request: the rest of the line"),
     ("  body-file FILE", "The same from a file, beside the scenario"),
-    ("  expect 200 3xx", "The statuses of a good answer; without this, all below 400"),
-    ("  expect text \"TEXT\"", "A good answer contains this in its body"),
-    ("  take NAME from header FIELD", "Remember a value: a field of the answer"),
+    ("  expect 200 3xx", "The statuses of a good response; without this, all below 400"),
+    ("  expect text \"TEXT\"", "A good response contains this in its body"),
+    ("  take NAME from header FIELD", "Remember a value: a field of the response"),
     ("  take NAME between \"A\" and \"B\"", "Remember a value: the text of the body between A and B"),
     ("${NAME}, ${NAME:url}", "A value, as it is or encoded for URLs and forms"),
     ("${session}", "A number that no other session has"),
@@ -33,7 +33,7 @@ Indented lines belong to the step above. Lines that begin with # are comments. V
 texts; $${ is the text ${. A text in quotes ends at the same quote, ' or \", and has no other special characters.
 
 Each session is a new user, with a connection of its own and no cookies. The user keeps cookies that the server sets, and sends them \
-back. A step whose answer is not good, or lacks a value, has failed, and its session ends: so later steps never miss a value. Then the \
+back. A step whose response is not good, or lacks a value, has failed, and its session ends: so later steps never miss a value. Then the \
 next session begins. Redirects are steps, too: take the Location, and request it. Texts are looked for in the first MiB of a body.";
 
 /// The most steps, and values: results of each step are kept.

@@ -55,7 +55,7 @@ fn write(out: &mut String, urls: &[String], plan: &Plan, record: &Record, parts:
     }
     writeln!(out)?;
     let seconds = record.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-    writeln!(out, "  {:>12.1}  answers per second", record.rate())?;
+    writeln!(out, "  {:>12.1}  responses per second", record.rate())?;
     writeln!(out, "  {:>12.2}  MB received per second", record.received() as f64 / seconds / 1e6)?;
     writeln!(out, "  {:>12}  requests, {} answered, {} good", record.asked(), record.responses, record.good)?;
     let again = match record.reopened {
@@ -196,7 +196,7 @@ fn distribution(out: &mut String, record: &Record) -> std::fmt::Result {
     Ok(())
 }
 
-/// Answers and latency in each interval.
+/// Responses and latency in each interval.
 fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
     let timeline = record.timeline.clone().within(COLUMNS);
     let intervals = &timeline.intervals;
@@ -206,7 +206,7 @@ fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
     // The last interval is not complete.
     let whole = &intervals[..intervals.len() - 1];
     let lines: [(&str, Vec<u64>); 2] = [
-        ("answers", whole.iter().map(|one| one.responses).collect()),
+        ("responses", whole.iter().map(|one| one.responses).collect()),
         ("p99", whole.iter().map(|one| one.total.value_at_quantile(0.99)).collect()),
     ];
     writeln!(out, "\nOver time, {} s each", timeline.length.as_secs_f64())?;
@@ -217,7 +217,7 @@ fn over_time(out: &mut String, record: &Record) -> std::fmt::Result {
             "p99" => format!("{:.3} ms", highest as f64 / 1000.0),
             _ => format!("{highest}"),
         };
-        writeln!(out, "  {name:<8} {line}  at most {most}")?;
+        writeln!(out, "  {name:<9} {line}  at most {most}")?;
     }
     Ok(())
 }

@@ -16,9 +16,9 @@ pub(super) fn verdict(destination: &str, plan: &Plan, record: &Record, limits: &
         Arrival::Requests(_) | Arrival::Connections(_) => format!("for {manner}, for {seconds:.1} s"),
     };
     let response = match record.responses {
-        0 => "gave no answer".to_owned(),
+        0 => "gave no response".to_owned(),
         _ => format!(
-            "gave {} answers a second, with a p50 of {} ms and a p99 of {} ms",
+            "gave {} responses a second, with a p50 of {} ms and a p99 of {} ms",
             figure(record.rate()),
             figure(record.total.milliseconds(0.5)),
             figure(record.total.milliseconds(0.99))
@@ -53,7 +53,7 @@ fn failures(record: &Record) -> String {
         bad.push(format!("{failed} of {} failed ({})", counted(record.asked(), "request"), kinds.join(", ")));
     }
     if wrong > 0 {
-        bad.push(format!("{} had the wrong status or body", counted(wrong, "answer")));
+        bad.push(format!("{} had the wrong status or body", counted(wrong, "response")));
     }
     match bad.is_empty() {
         true => "and no request failed".to_owned(),

@@ -70,11 +70,11 @@ impl View {
             self.recent = last.map(|last| recent(live, last)).unwrap_or_default();
         }
         let mean = responses as f64 / elapsed.as_secs_f64().max(0.001);
-        self.bar.set_message(format!("{mean:>12.0} answers per second on average, {failures} failed{}", self.recent));
+        self.bar.set_message(format!("{mean:>12.0} responses per second on average, {failures} failed{}", self.recent));
     }
 }
 
-/// Two lines about the last seconds: the results of the last one, and answers in each.
+/// Two lines about the last seconds: the results of the last one, and responses in each.
 fn recent(live: &Live, last: u64) -> String {
     let progress = live.progress();
     let first = (last + 1).saturating_sub(SECONDS);

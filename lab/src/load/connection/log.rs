@@ -2,7 +2,7 @@
 
 /// ab shows so much of a response, less one byte.
 const SHOWN: usize = 8192;
-/// From this level on, the status of good answers is shown, too.
+/// From this level on, the status of good responses is shown, too.
 const STATUSES: u32 = 3;
 
 /// The response that is arriving.

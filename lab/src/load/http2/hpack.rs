@@ -300,7 +300,7 @@ mod tests {
         Ok(fields)
     }
 
-    /// RFC 7541 appendix C.6: answers in the Huffman code, over a table of 256 bytes.
+    /// RFC 7541 appendix C.6: responses in the Huffman code, over a table of 256 bytes.
     #[test]
     fn the_answers_of_the_standard_are_read() {
         let mut decoder = Decoder { limit: 256, ..Decoder::default() };

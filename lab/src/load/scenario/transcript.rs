@@ -1,4 +1,4 @@
-//! Requests and answers as httperf prints them, each line with the number of its request.
+//! Requests and responses as httperf prints them, each line with the number of its request.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,9 +8,9 @@ use super::super::plan::{Pace, Plan};
 use super::super::record::Failures;
 use super::*;
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Answers with `answer`, so many times on each connection, each in a thread of its own; then closes it, or resets it
+/// Answers with `response`, so many times on each connection, each in a thread of its own; then closes it, or resets it
 /// with the next request.
 #[derive(Clone, Copy)]
 struct Script {
@@ -19,7 +19,7 @@ struct Script {
     resets: bool,
 }
 
-const SERVED: Script = Script { response: ANSWER, times: usize::MAX, resets: false };
+const SERVED: Script = Script { response: RESPONSE, times: usize::MAX, resets: false };
 
 fn serve(script: Script) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -82,7 +82,7 @@ fn pipelined() -> SocketAddr {
                 use std::io::BufRead as _;
                 let mut writer = stream.try_clone().unwrap();
                 for line in std::io::BufReader::new(stream).lines().map_while(Result::ok) {
-                    if line.is_empty() && writer.write_all(ANSWER).is_err() {
+                    if line.is_empty() && writer.write_all(RESPONSE).is_err() {
                         break;
                     }
                 }
@@ -115,7 +115,7 @@ fn an_idle_connection_that_ends_leaves_room_for_one_request() {
             while let Ok(length @ 1..) = stream.read(&mut request) {
                 text.extend_from_slice(&request[..length]);
             }
-            stream.write_all(ANSWER).unwrap();
+            stream.write_all(RESPONSE).unwrap();
             // The end comes separately from the response.
             stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
             let _ = stream.read(&mut request);
@@ -169,7 +169,7 @@ fn a_request_that_is_dropped_counts_with_the_time_that_it_took() {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, mut request) = (stream.unwrap(), [0; 1024]);
-            let _ = stream.read(&mut request).and_then(|_| stream.write_all(ANSWER));
+            let _ = stream.read(&mut request).and_then(|_| stream.write_all(RESPONSE));
             let _ = stream.read(&mut request);
             // Nothing more comes: this is how long the client has to wait.
             stream.set_read_timeout(Some(wait)).unwrap();

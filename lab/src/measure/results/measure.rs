@@ -103,7 +103,7 @@ pub(crate) struct Load {
 pub(crate) struct Errors {
     /// Connections refused or not established.
     pub(crate) connect: u64,
-    /// Connections that broke during reading, and invalid answers.
+    /// Connections that broke during reading, and invalid responses.
     pub(crate) read: u64,
     /// Connections that broke during writing.
     pub(crate) write: u64,

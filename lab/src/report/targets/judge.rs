@@ -182,7 +182,7 @@ fn judge_life(summary: &Summary<'_>, workload: &str, subject: &str) -> Option<Ve
     let rows = summary.rows(workload);
     let own: Vec<_> = rows.iter().filter(|(entry, ..)| entry.subject == subject).collect();
     let hung: u64 = own.iter().map(|(.., cell)| cell.hung()).sum();
-    // A subject without answers has no row either.
+    // A subject without responses has no row either.
     let settings = workload.entries.iter().filter(|entry| entry.subject == subject).count();
     let wanted = settings * workload.connections().len();
     (!own.is_empty()).then(|| Verdict {

@@ -145,7 +145,7 @@ fn described(state: &State, load: &LoadStatus, width: usize) -> Line<'static> {
     let latency = |microseconds: u64| milliseconds(microseconds as f64 / 1000.0);
     let mut spans = vec![
         Span::raw("load  "),
-        Span::styled(format!("{} answers/s", count(latest.responses as f64)), state.bold()),
+        Span::styled(format!("{} responses/s", count(latest.responses as f64)), state.bold()),
         Span::styled(format!("  p50 {} ms  p99 {} ms", latency(latest.p50_us), latency(latest.p99_us)), state.bold()),
         Span::raw(format!("  max {} ms", latency(latest.max_us))),
     ];

@@ -85,7 +85,7 @@ const ALWAYS: [&str; 14] = [
     "workers  32 busy  16 idle  464 max   4 321 req/s  2.5K/s  0.50 ms each",
     "connections  all 50  keep-alive 18",
     "_ waiting 16   W sending 16   K keep-alive 16   G finishing 16",
-    "load  4 321 answers/s  p50 0.80 ms  p99 12.3 ms  max 99.0 ms  7 failed",
+    "load  4 321 responses/s  p50 0.80 ms  p99 12.3 ms  max 99.0 ms  7 failed",
     "req/s 4 321",
     "     PID role    threads  ▾CPU %     PSS     RSS  process",
     "ended scripts 40.0%",
