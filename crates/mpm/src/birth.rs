@@ -12,9 +12,9 @@ use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 
 use crate::child::{BEFORE_PARENT, Child, FATAL, SICK};
-use crate::limits::Plan;
 use crate::listen::Listeners;
 use crate::mpm::Mpm;
+use crate::plan::Plan;
 
 /// The exit status after a panic (that of a Rust program).
 const PANICKED: i32 = 101;

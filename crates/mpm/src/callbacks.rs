@@ -8,13 +8,13 @@ use sys::signal::Signal;
 use crate::control;
 use crate::generation::Generation;
 
-/// The kind of restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kind of restart; the stronger one is the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Restart {
-    /// `SIGHUP`: children are ended first.
-    Hard,
     /// `SIGUSR1`: children finish what they serve.
     Graceful,
+    /// `SIGHUP`: children are ended first.
+    Hard,
 }
 
 /// Optional hooks of the binary into the parent's loop.

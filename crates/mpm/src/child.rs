@@ -9,8 +9,8 @@ use runtime::scoreboard::{self, Workers};
 use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 
-use crate::limits::Plan;
 use crate::listen::Listeners;
+use crate::plan::Plan;
 
 /// The exit status of a child that could not start, where starting another would not help (Apache's
 /// `APEXIT_CHILDFATAL`).

@@ -7,10 +7,10 @@ use conf::{Cause, Error, ModuleInfo, Notice, SettingsMap};
 use runtime::scoreboard::Rows;
 
 use crate::event::EVENT;
-use crate::limits::{self, Fixed, When, explain::Explained};
 use crate::listen;
 use crate::mpm::Mpm;
 use crate::percore::PERCORE;
+use crate::plan::{self, Fixed, When, explain::Explained};
 use crate::prefork::PREFORK;
 use crate::settings::MpmSettings;
 use crate::worker::WORKER;
@@ -71,8 +71,8 @@ impl Chosen {
             Some(Fixed { limits, buckets }) => (When::Restart(limits), buckets),
         };
         let plan = (self.0.plan)(settings, when).0.for_buckets(buckets);
-        let mut explained = limits::explain::explain(self.name(), self.0.kind, settings, plan);
-        limits::explain::preface(&mut explained, buckets, fixed.is_some());
+        let mut explained = plan::explain::explain(self.name(), self.0.kind, settings, plan);
+        plan::explain::preface(&mut explained, buckets, fixed.is_some());
         explained
     }
 }

@@ -12,7 +12,7 @@ use conf::{Error, SettingsMap};
 use sys::cred::Identity;
 use sys::process::Pid;
 
-use crate::limits::Fixed;
+use crate::plan::Fixed;
 use crate::settings::MpmSettings;
 
 /// The context of a conversation, which runs in a process of its own: a copy of the parent with all its rights.

@@ -19,19 +19,17 @@ use runtime::scoreboard::{Gauge, Rows, Workers};
 use sys::event_loop::{Entered, Handle};
 
 use crate::child::Child;
-use crate::limits::explain::Kind;
-use crate::limits::{self, threaded};
-use crate::listener::{self, Dispatcher};
+use crate::listener::{self, Dispatcher, MAKE_ROOM};
 use crate::mpm::{Mpm, Words};
 use crate::parked::{Connections, PollOutcome, Task};
+use crate::plan::explain::Kind;
+use crate::plan::{self, threaded};
 use crate::policy::Counts;
 use crate::thread_pool::{self, Sleeper, ThreadPool, Work};
 use crate::{stages, tables};
 
 /// How long requests may wait while the running workers make no progress, before one more is woken.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// How many connections over the limit are closed if they are idle and others wait.
-const MAKE_ROOM: usize = 32;
 
 /// The module.
 pub(crate) static EVENT: Mpm = Mpm {
@@ -57,7 +55,7 @@ pub(crate) static EVENT: Mpm = Mpm {
             )
         },
     },
-    plan: |settings, when| threaded(&limits::EVENT, tables::EVENT.log_name(), settings, when),
+    plan: |settings, when| threaded(&plan::EVENT, tables::EVENT.log_name(), settings, when),
     kind: Kind::Async,
     rows: Rows::OfThreads,
     waiting_holds: false,

@@ -22,7 +22,7 @@ use sys::watch::{Interest, Watched, watch};
 use crate::child::{Child, Order, SUCCESSION};
 use acceptor::Acceptor;
 
-pub(crate) use dispatcher::Dispatcher;
+pub(crate) use dispatcher::{Dispatcher, MAKE_ROOM};
 
 /// How soon a child that leaves checks whether its last connection has closed: first after this, then after twice that,
 /// and so on. A client may take hours for a download.

@@ -6,8 +6,8 @@ use conf::{ModuleInfo, Notice, SettingsMap};
 use runtime::scoreboard::Rows;
 
 use crate::child::Child;
-use crate::limits::explain::Kind;
-use crate::limits::{Plan, When};
+use crate::plan::explain::Kind;
+use crate::plan::{Plan, When};
 use crate::policy::Counts;
 
 /// A multi-processing module, as the supervisor sees it.

@@ -10,10 +10,10 @@ use runtime::scoreboard::{Rows, Workers};
 use sys::event_loop;
 
 use crate::child::Child;
-use crate::limits::explain::Kind;
-use crate::limits::percore;
 use crate::listener::{self, Dispatcher};
 use crate::mpm::{Mpm, Words};
+use crate::plan::explain::Kind;
+use crate::plan::percore;
 use crate::{stages, tables};
 
 /// How many requests of a child the status page can list at once. The child serves and counts more than that.

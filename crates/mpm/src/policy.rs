@@ -1,7 +1,7 @@
 //! How many children there should be: counts in, decision out (Apache manual, mpm_common and
 //! prefork; the arithmetic was measured on 2.4.71). Pure.
 
-use crate::limits::Spare;
+use crate::plan::Spare;
 
 /// The most children started in one round.
 const RATE_MAX: usize = 32;

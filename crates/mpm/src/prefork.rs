@@ -20,10 +20,10 @@ use sys::watch::{Interest, Watched, watch};
 
 use crate::accept::{Accept, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
-use crate::limits::explain::Kind;
-use crate::limits::prefork;
 use crate::listen::Listeners;
 use crate::mpm::{Mpm, Words};
+use crate::plan::explain::Kind;
+use crate::plan::prefork;
 use crate::policy::Counts;
 use crate::{stages, tables};
 

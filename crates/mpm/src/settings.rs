@@ -9,7 +9,7 @@ use conf::{Listed, Setting};
 use crate::defaults;
 
 conf::settings! {
-    /// Directives of the multi-processing modules. Numbers are as written; [`limits`](crate::limits) makes them fit.
+    /// Directives of the multi-processing modules. Numbers are as written; [`plan`](crate::plan) makes them fit.
     pub struct MpmSettings {
         /// `Listen`, in order.
         pub listen: Listed<Listen>,

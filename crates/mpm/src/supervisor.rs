@@ -9,8 +9,8 @@ mod control_socket;
 mod conversations;
 mod ending;
 mod family;
+mod helper_life;
 mod helper_processes;
-mod helpers;
 mod new_program;
 mod recycling;
 mod restarting;
@@ -35,37 +35,37 @@ use sys::time::monotonic;
 use crate::about::About;
 use crate::callbacks::{ParentCallbacks, Restart};
 use crate::generation::Generation;
-use crate::limits::When;
-use crate::limits::explain::Kind;
 use crate::listen::Listeners;
+use crate::plan::explain::Kind;
+use crate::plan::{HardLimits, When};
 use crate::policy::Policy;
 use crate::settings::MpmSettings;
 use backoff::Backoff;
-use control_socket::Conversations;
+use control_socket::ControlSocket;
 use family::Family;
 use helper_processes::HelperProcesses;
-use state::{Graceful, Pending, SIGNALS, Sizing, Supervisor, TICK};
+use state::{Pending, SIGNALS, Sizing, Supervisor, TICK};
 use watchdog::Watchdog;
 
-/// Extra process slots beyond `ServerLimit`, for children of earlier generations that still finish: three times as
-/// many, but not fewer or more than this. When even those run out, the oldest child is ended.
-const FINISHING: (usize, usize) = (256, 8192);
+/// The least and the most process slots beyond `ServerLimit`, for children of earlier generations that still finish.
+const FINISHING_MIN: usize = 256;
+const FINISHING_MAX: usize = 8192;
 
 /// Runs the server until it is stopped. Before the call, `first` was checked ([`Chosen::check`](crate::Chosen::check))
 /// and its messages printed; the process has one thread, is a daemon if it should be one, and `first.log` is set.
 pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mut dyn ParentCallbacks) -> ExitCode {
     let plan = (first.mpm.0.plan)(&first.settings, When::Start).0.for_buckets(listeners.buckets());
-    let slots = if about.one_process { 1 } else { plan.limits.0 + (plan.limits.0 * 3).clamp(FINISHING.0, FINISHING.1) };
+    let slots = if about.one_process { 1 } else { process_slots(plan.limits.servers) };
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
         runtime::log_levels::open()?;
         runtime::recent::open()?;
-        Ok((signals, scoreboard::create(slots, plan.limits.1)?))
+        Ok((signals, scoreboard::create(slots, plan.limits.threads)?))
     });
     let (signals, board) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             let text = "Unable to create or access scoreboard (anonymous shared memory failure)";
-            let (servers, threads) = plan.limits;
+            let HardLimits { servers, threads } = plan.limits;
             let advice = format!("for ServerLimit {servers} and {threads} workers each: lower it or ThreadLimit");
             runtime::log!("core", Crit, "{}: AH00004: {text} {advice}", sys::describe(&error));
             return ExitCode::FAILURE;
@@ -86,7 +86,7 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
         listeners,
         family: Family::default(),
         helpers: HelperProcesses::default(),
-        conversations: Conversations::default(),
+        control_socket: ControlSocket::default(),
         watchdog: Watchdog::default(),
         sizing: Sizing { policy: Policy::new().telling_near(tells_near), backoff: Backoff::new(), owed: plan.start },
         arriving: false,
@@ -102,6 +102,12 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
         return ExitCode::FAILURE;
     }
     if supervisor.about.one_process { supervisor.serve_alone() } else { supervisor.supervise() }
+}
+
+/// How many children the scoreboard has room for: three times as many as may serve may still be finishing, within
+/// limits. When even those slots run out, the oldest child is ended.
+fn process_slots(server_limit: usize) -> usize {
+    server_limit + (server_limit * 3).clamp(FINISHING_MIN, FINISHING_MAX)
 }
 
 impl Supervisor<'_> {
@@ -144,8 +150,7 @@ impl Supervisor<'_> {
             match std::mem::replace(&mut self.pending, Pending::Nothing) {
                 Pending::Nothing => {}
                 Pending::Upgrade => self.upgrade(),
-                Pending::Restart(Graceful::Yes) => self.restart(Restart::Graceful),
-                Pending::Restart(Graceful::No) => self.restart(Restart::Hard),
+                Pending::Restart(how) => self.restart(how),
                 Pending::HandOver if self.new_program.is_some() => return self.hand_over(),
                 // The new program has ended since.
                 Pending::HandOver => {}
@@ -215,14 +220,14 @@ impl Supervisor<'_> {
     fn leave_parent(&mut self) -> Listeners {
         self.notifier = Notifier::default();
         self.helpers = HelperProcesses::default();
-        self.conversations = Conversations::default();
+        self.control_socket = ControlSocket::default();
         std::mem::take(&mut self.listeners)
     }
 
     /// Like [`wait`](Supervisor::wait), but also wakes for a client of the control socket. Used only where
     /// conversations are accepted.
     fn wait_with_control(&mut self, most: Duration) {
-        match self.conversations.descriptor() {
+        match self.control_socket.descriptor() {
             Some(control) => {
                 let waited = any_readable([self.signals.as_fd(), self.board.attention().as_fd(), control], most);
                 self.read_signals(waited);
@@ -251,8 +256,8 @@ impl Supervisor<'_> {
                 Signal::WINCH => Pending::GracefulStop,
                 Signal::USR2 => Pending::Upgrade,
                 Signal::HUP if self.about.ends_with_terminal => Pending::Stop,
-                Signal::HUP => Pending::Restart(Graceful::No),
-                Signal::USR1 => Pending::Restart(Graceful::Yes),
+                Signal::HUP => Pending::Restart(Restart::Hard),
+                Signal::USR1 => Pending::Restart(Restart::Graceful),
                 _ => Pending::Nothing,
             };
             self.pending = self.pending.max(request);

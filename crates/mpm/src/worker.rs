@@ -14,10 +14,10 @@ use runtime::scoreboard::{Rows, Workers};
 use sys::block_on;
 
 use crate::child::Child;
-use crate::limits::explain::Kind;
-use crate::limits::{self, threaded};
 use crate::listener::{self, Dispatcher};
 use crate::mpm::{Mpm, Words};
+use crate::plan::explain::Kind;
+use crate::plan::{self, threaded};
 use crate::policy::Counts;
 use crate::thread_pool::{self, ThreadPool, Work};
 use crate::{stages, tables};
@@ -46,7 +46,7 @@ pub(crate) static WORKER: Mpm = Mpm {
             )
         },
     },
-    plan: |settings, when| threaded(&limits::WORKER, tables::WORKER.log_name(), settings, when),
+    plan: |settings, when| threaded(&plan::WORKER, tables::WORKER.log_name(), settings, when),
     kind: Kind::Threads,
     rows: Rows::OfThreads,
     waiting_holds: true,

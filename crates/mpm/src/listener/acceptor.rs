@@ -25,7 +25,7 @@ use sys::poll::readable;
 use sys::time::monotonic;
 use sys::watch::{Watched, watch_exclusively};
 
-use super::dispatcher::{BATCH, Dispatcher};
+use super::dispatcher::{BATCH, Dispatcher, MAKE_ROOM};
 use crate::accept::{Accept, Ceiling, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, SUCCESSION};
 use crate::listen::{Listener, Listeners};
@@ -34,8 +34,6 @@ use crate::listen::{Listener, Listeners};
 const AHEAD: u64 = 2;
 /// How many of those that the others have left it takes at a time: they may only be slow to wake up.
 const LEFT_OVER: usize = 8;
-/// How many connections are asked to close at a time when descriptors run out.
-const MAKE_ROOM: usize = 32;
 /// How long a child that is ahead of the others leaves new connections to them.
 const AFTER_YOU: Duration = Duration::from_millis(1);
 /// How often a full child checks whether a connection has ended.

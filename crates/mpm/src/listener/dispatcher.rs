@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 /// The most connections taken in one go before the open ones get their turn.
 pub(super) const BATCH: usize = 32;
+/// How many connections that only wait are closed at a time, when others need their places or descriptors.
+pub(crate) const MAKE_ROOM: usize = 32;
 
 /// Decides what happens to accepted connections.
 pub(crate) trait Dispatcher: Send + Sync + 'static {

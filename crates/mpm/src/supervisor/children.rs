@@ -11,8 +11,8 @@ use super::family::Standing;
 use super::state::{Supervisor, TICK};
 use crate::birth::Birth;
 use crate::child::{FATAL, Order, SICK};
-use crate::limits::Spare;
 use crate::listen::Listeners;
+use crate::plan::Spare;
 use crate::settings::MpmSettings;
 
 impl Supervisor<'_> {
@@ -37,7 +37,7 @@ impl Supervisor<'_> {
             Spare::Between(..) if self.deserted() > 0 => self.deserted(),
             Spare::Between(..) => {
                 let all = self.family.len() - self.family.replaced();
-                let (serving, processes) = (self.plan.children, self.plan.limits.0);
+                let (serving, processes) = (self.plan.children, self.plan.limits.servers);
                 serving.saturating_sub(current).min(processes.saturating_sub(all))
             }
         }

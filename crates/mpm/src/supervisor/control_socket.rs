@@ -14,9 +14,10 @@ use sys::time::monotonic;
 const TALKING_MAX: usize = 8;
 /// How many clients may wait to be accepted.
 const BACKLOG: i32 = 16;
+
 /// The control socket and its conversations.
 #[derive(Debug, Default)]
-pub(super) struct Conversations {
+pub(super) struct ControlSocket {
     pub(super) socket: Option<Socket>,
     /// The conversations, each with its start on the monotonic clock.
     pub(super) talking: Vec<(Pid, Duration)>,
@@ -76,7 +77,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-impl Conversations {
+impl ControlSocket {
     /// The descriptor that becomes readable when a client connects; `None` while no client would be accepted.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let listens =

@@ -13,7 +13,7 @@ use super::control_socket::Socket;
 use super::state::{SIGNALS, Supervisor};
 use crate::child::BEFORE_PARENT;
 use crate::control::{self, Conversation};
-use crate::limits::Fixed;
+use crate::plan::Fixed;
 
 /// How long a conversation may take; after this long the client has forgotten about it.
 const TALKING_LONGEST: Duration = Duration::from_secs(60);
@@ -23,13 +23,13 @@ impl Supervisor<'_> {
     /// one if it cannot open the new one.
     pub(super) fn open_control(&mut self, predecessor: Option<Pid>) {
         let Some(path) = control::path(&self.generation.settings) else { return self.close_control() };
-        let old = self.conversations.socket.as_ref();
+        let old = self.control_socket.socket.as_ref();
         if old.is_some_and(|old| old.path == path && old.is_there()) {
             return;
         }
         match Socket::open(path.clone(), predecessor) {
             Ok(socket) => {
-                if let Some(old) = self.conversations.socket.replace(socket) {
+                if let Some(old) = self.control_socket.socket.replace(socket) {
                     old.close();
                 }
             }
@@ -45,7 +45,7 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn close_control(&mut self) {
-        if let Some(socket) = self.conversations.socket.take() {
+        if let Some(socket) = self.control_socket.socket.take() {
             socket.close();
         }
     }
@@ -53,12 +53,12 @@ impl Supervisor<'_> {
     /// Accepts waiting conversations, and ends those that take too long.
     pub(super) fn serve_control_socket(&mut self) {
         let now = monotonic();
-        for (pid, began) in &self.conversations.talking {
+        for (pid, began) in &self.control_socket.talking {
             if now.saturating_sub(*began) > TALKING_LONGEST {
                 let _ = pid.kill(Signal::KILL);
             }
         }
-        while let Some(listener) = self.conversations.descriptor() {
+        while let Some(listener) = self.control_socket.descriptor() {
             let connection = match sys::local::accept(listener) {
                 Ok(connection) => connection,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -66,8 +66,8 @@ impl Supervisor<'_> {
             };
             match fork() {
                 Ok(Fork::Parent(pid)) => {
-                    self.conversations.talking.push((pid, now));
-                    self.conversations.deaf_until = None;
+                    self.control_socket.talking.push((pid, now));
+                    self.control_socket.deaf_until = None;
                 }
                 Ok(Fork::Child) => {
                     let life = || self.run_conversation(connection);
@@ -80,7 +80,7 @@ impl Supervisor<'_> {
 
     /// Leaves clients waiting until the next tick; logged once, until one is answered again.
     fn close_broken_socket(&mut self, error: &io::Error) {
-        if self.conversations.deaf_until.replace(self.next_tick).is_none() {
+        if self.control_socket.deaf_until.replace(self.next_tick).is_none() {
             runtime::log!(self.module(), Error, "{}: cannot answer at the control socket", sys::describe(error));
         }
     }
@@ -113,8 +113,8 @@ impl Supervisor<'_> {
 
     /// Handles the end of a conversation; `false`: the process was none.
     pub(super) fn conversation_ended(&mut self, reaped: &Reaped) -> bool {
-        let Some(at) = self.conversations.talking.iter().position(|(pid, _)| *pid == reaped.pid) else { return false };
-        self.conversations.talking.swap_remove(at);
+        let Some(at) = self.control_socket.talking.iter().position(|(pid, _)| *pid == reaped.pid) else { return false };
+        self.control_socket.talking.swap_remove(at);
         true
     }
 }

@@ -7,7 +7,7 @@ use runtime::scoreboard::Quota;
 use sys::process::Pid;
 use sys::time::monotonic;
 
-use crate::recycle::Limits;
+use crate::recycle_policy::Limits;
 
 /// A child.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Replaces children that have done enough.
+//! Replaces children that have done enough: carries out the decisions of [`recycle_policy`].
 
 use sys::process::{Pid, anonymous_memory};
 use sys::signal::Signal;
@@ -6,12 +6,12 @@ use sys::time::monotonic;
 
 use super::family::{Lifetime, Member};
 use super::state::Supervisor;
-use crate::recycle::{self, Each, Reason};
+use crate::recycle_policy::{self, Each, Reason};
 
 impl Supervisor<'_> {
     /// Draws the limits of the next child.
     pub(super) fn lifetime(&self) -> Lifetime {
-        let limits = recycle::draw(self.plan.recycling, sys::random::number);
+        let limits = recycle_policy::draw(self.plan.recycling, sys::random::number);
         // A forked child begins with the memory of its parent.
         let born_with = limits.memory.and_then(|_| anonymous_memory(Pid::own()).ok());
         Lifetime { limits, born_with: born_with.unwrap_or(0), growth: 0 }
@@ -32,14 +32,14 @@ impl Supervisor<'_> {
     /// Orders the children whose successors accept to leave, and starts successors for those that have reached a limit,
     /// the oldest first, within the number of turns.
     pub(super) fn recycle(&mut self) {
-        if !recycle::is_configured(self.plan.recycling) {
+        if !recycle_policy::is_configured(self.plan.recycling) {
             return;
         }
         for old in self.family.succeeded(|successor| self.board.is_running(successor)) {
             self.board.set_quiescing(old.slot);
             let _ = old.pid.kill(Signal::USR1);
         }
-        let turns = recycle::turns(self.family.current(self.number), self.family.replaced());
+        let turns = recycle_policy::turns(self.family.current(self.number), self.family.replaced());
         if turns == 0 {
             return;
         }
@@ -65,6 +65,6 @@ impl Supervisor<'_> {
             requests: self.board.answered(member.slot),
             memory: member.lifetime.growth,
         };
-        recycle::reached(member.lifetime.limits, spent)
+        recycle_policy::reached(member.lifetime.limits, spent)
     }
 }

@@ -10,8 +10,8 @@ use super::family::Member;
 use super::state::Supervisor;
 use crate::callbacks::Restart;
 use crate::generation::Generation;
-use crate::limits::{Plan, When};
 use crate::listen::Listeners;
+use crate::plan::{Plan, When};
 use crate::policy::Policy;
 
 /// A generation that is ready to begin.

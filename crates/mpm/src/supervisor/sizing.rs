@@ -4,7 +4,7 @@ use sys::signal::Signal;
 use sys::time::monotonic;
 
 use super::state::Supervisor;
-use crate::limits::Spare;
+use crate::plan::Spare;
 use crate::policy::{Counts, Decision, Remark};
 
 impl Supervisor<'_> {
@@ -64,7 +64,7 @@ impl Supervisor<'_> {
                 self.callbacks.limit_reached();
             }
             (Some(Remark::LimitNear), _) => {
-                runtime::log!(self.module(), Error, "{}", words.limit_near.unwrap_or_default());
+                runtime::log!(self.module(), Error, "{}", words.limit_near.unwrap_or(words.limit_reached));
             }
             (Some(Remark::Busy(rate)), Decision::Spawn(spawned)) => {
                 runtime::log!(self.module(), Info, "{}", (words.busy)(rate, spawned, counts));

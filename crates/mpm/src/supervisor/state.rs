@@ -10,16 +10,16 @@ use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 
 use super::backoff::Backoff;
-use super::control_socket::Conversations;
+use super::control_socket::ControlSocket;
 use super::family::Family;
 use super::helper_processes::HelperProcesses;
 use super::new_program::NewProgram;
 use super::watchdog::Watchdog;
 use crate::about::About;
-use crate::callbacks::ParentCallbacks;
+use crate::callbacks::{ParentCallbacks, Restart};
 use crate::generation::Generation;
-use crate::limits::Plan;
 use crate::listen::Listeners;
+use crate::plan::Plan;
 use crate::policy::Policy;
 
 /// How often the number of children is checked.
@@ -33,18 +33,11 @@ pub(super) const SIGNALS: [Signal; 8] =
 pub(super) enum Pending {
     Nothing,
     Upgrade,
-    Restart(Graceful),
+    Restart(Restart),
     /// Never requested from outside: the new program asks for it once it serves.
     HandOver,
     GracefulStop,
     Stop,
-}
-
-/// A hard restart is stronger than a graceful one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Graceful {
-    Yes,
-    No,
 }
 
 /// How the number of children is decided.
@@ -75,7 +68,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) pid_file: Option<PathBuf>,
     pub(super) family: Family,
     pub(super) helpers: HelperProcesses,
-    pub(super) conversations: Conversations,
+    pub(super) control_socket: ControlSocket,
     pub(super) watchdog: Watchdog,
     pub(super) sizing: Sizing,
     /// A restart is under way: children of this generation are to take the place of earlier ones, which serve until then.

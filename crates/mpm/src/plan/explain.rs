@@ -119,8 +119,8 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
     };
     let all = plan.children * plan.workers;
     let threads = [
-        row("ServerLimit", &s.server_limit, defaults::SERVER_LIMIT, plan.limits.0),
-        row("ThreadLimit", &s.thread_limit, defaults::THREAD_LIMIT, plan.limits.1),
+        row("ServerLimit", &s.server_limit, defaults::SERVER_LIMIT, plan.limits.servers),
+        row("ThreadLimit", &s.thread_limit, defaults::THREAD_LIMIT, plan.limits.threads),
         row("ThreadsPerChild", &s.threads_per_child, defaults::THREADS_PER_CHILD, plan.workers),
         row("MaxRequestWorkers", &s.max_request_workers, defaults::MAX_REQUEST_WORKERS, all),
         row("StartServers", &s.start_servers, defaults::START_SERVERS, plan.start),
@@ -128,7 +128,7 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
         row("MaxSpareThreads", &s.max_spare_threads, defaults::MAX_SPARE_THREADS, max),
     ];
     let processes = [
-        row("ServerLimit", &s.server_limit, prefork::SERVER_LIMIT, plan.limits.0),
+        row("ServerLimit", &s.server_limit, prefork::SERVER_LIMIT, plan.limits.servers),
         row("MaxRequestWorkers", &s.max_request_workers, prefork::MAX_REQUEST_WORKERS, plan.children),
         row("StartServers", &s.start_servers, prefork::START_SERVERS, plan.start),
         row("MinSpareServers", &s.min_spare_servers, prefork::MIN_SPARE_SERVERS, min),
@@ -154,7 +154,7 @@ fn plural(count: usize, more: &'static str) -> &'static str {
 }
 
 fn processes(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
-    let (most, limit) = (wanted(asked, "MaxRequestWorkers"), plan.limits.0);
+    let (most, limit) = (wanted(asked, "MaxRequestWorkers"), plan.limits.servers);
     let children = plan.children;
     let mut sums = vec![
         format!("children: MaxRequestWorkers {most}, at least 1, at most ServerLimit {limit} = {children} at most"),
@@ -172,11 +172,12 @@ fn processes(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
 }
 
 fn threads(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
-    let Plan { children, workers, limits: (server_limit, thread_limit), .. } = *plan;
+    let Plan { children, workers, limits, .. } = *plan;
     let most = wanted(asked, "MaxRequestWorkers");
     let each = wanted(asked, "ThreadsPerChild");
     let mut sums = vec![format!(
-        "workers of a child: ThreadsPerChild {each}, at least 1, at most ThreadLimit {thread_limit} = {workers}"
+        "workers of a child: ThreadsPerChild {each}, at least 1, at most ThreadLimit {} = {workers}",
+        limits.threads
     )];
     sums.push(match usize::try_from(most).unwrap_or(0) {
         less if less < workers => {
@@ -184,8 +185,9 @@ fn threads(asked: &[DirectiveValue], plan: &Plan) -> Vec<String> {
         }
         most => format!(
             "children: MaxRequestWorkers {most} / ThreadsPerChild {workers} = {} (rounded down), at most ServerLimit \
-             {server_limit} = {children} at most",
-            most / workers
+             {} = {children} at most",
+            most / workers,
+            limits.servers
         ),
     });
     sums.push(format!("workers: {children} child{} x {workers} = {}", plural(children, "ren"), children * workers));

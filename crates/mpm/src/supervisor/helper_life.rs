@@ -1,4 +1,4 @@
-//! Processes beside the children ([`HelperProcess`]): each generation has its own, for as long as it has children.
+//! How helper processes ([`HelperProcess`]) begin and end. Each generation has its own, for as long as it has children.
 
 use std::io::{self, PipeReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};

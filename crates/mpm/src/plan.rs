@@ -6,7 +6,7 @@ pub(crate) mod explain;
 use conf::{Level, Notice, Setting, SettingsMap};
 
 use crate::defaults;
-use crate::recycle::{self, Each, Range};
+use crate::recycle_policy::{self, Each, Range};
 use crate::settings::MpmSettings;
 
 /// The processes of a generation.
@@ -20,8 +20,8 @@ pub struct Plan {
     pub start: usize,
     /// How many workers to keep idle.
     pub spare: Spare,
-    /// `ServerLimit` and `ThreadLimit` (1 where there are no threads): the first start fixes them.
-    pub limits: (usize, usize),
+    /// Fixed by the first start.
+    pub limits: HardLimits,
     /// The ranges from which each child's replacement limits are drawn.
     pub recycling: Each<Option<Range>>,
     /// How many connections more than it has workers a child may have open for each idle worker
@@ -34,18 +34,27 @@ pub struct Plan {
 impl Plan {
     /// Plans at least one child for each bucket of listening sockets: no other child would accept from it.
     pub(crate) fn for_buckets(mut self, buckets: usize) -> Plan {
-        for number in [&mut self.children, &mut self.start, &mut self.limits.0] {
+        for number in [&mut self.children, &mut self.start, &mut self.limits.servers] {
             *number = (*number).max(buckets);
         }
         self
     }
 }
 
+/// How many processes and threads the scoreboard is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardLimits {
+    /// `ServerLimit`.
+    pub servers: usize,
+    /// `ThreadLimit`: the most workers of a child; 1 where there are no threads.
+    pub threads: usize,
+}
+
 /// The numbers that the first start fixes for all generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
-    /// `ServerLimit` and `ThreadLimit`: the scoreboard was made for them.
-    pub limits: (usize, usize),
+    /// The scoreboard was made for them.
+    pub limits: HardLimits,
     /// How many buckets of listening sockets there are.
     pub buckets: usize,
 }
@@ -65,7 +74,17 @@ pub enum When {
     /// At the first start, or for `-t`.
     Start,
     /// At a restart; the limits of the first start stay.
-    Restart((usize, usize)),
+    Restart(HardLimits),
+}
+
+impl When {
+    /// The limits of the first start, for a restart.
+    fn first_limits(self) -> Option<HardLimits> {
+        match self {
+            When::Start => None,
+            When::Restart(limits) => Some(limits),
+        }
+    }
 }
 
 /// A message of the check: its AH number at the start (a restart uses the next one), its text at the start, and its
@@ -137,10 +156,7 @@ const FAILURE: &str = " to avoid almost certain server failure. Please read the 
 pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> (Plan, Vec<Notice>) {
     let s = slots.get::<MpmSettings>();
     let mut check = Check { module, when, notices: Vec::new() };
-    let first = match when {
-        When::Start => None,
-        When::Restart((servers, _)) => Some(servers),
-    };
+    let first = when.first_limits().map(|first| first.servers);
     let server_limit = check.limit(
         [175, 177, 179],
         "ServerLimit",
@@ -171,8 +187,8 @@ pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> 
         workers: 1,
         start: start.min(children),
         spare: Spare::Between(min, max),
-        limits: (server_limit, 1),
-        recycling: recycle::ranges(slots),
+        limits: HardLimits { servers: server_limit, threads: 1 },
+        recycling: recycle_policy::ranges(slots),
         async_factor: async_factor(s),
         stack: stack(s),
     };
@@ -206,15 +222,12 @@ pub(crate) const EVENT: Threaded = Threaded { first_number: 497, parks: true };
 pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMap, when: When) -> (Plan, Vec<Notice>) {
     let s = slots.get::<MpmSettings>();
     let mut check = Check { module, when, notices: Vec::new() };
-    let first = match when {
-        When::Start => None,
-        When::Restart(limits) => Some(limits),
-    };
+    let first = when.first_limits();
     let n = |offset: u32| kind.first_number + offset;
-    let servers = first.map(|first| first.0);
+    let servers = first.map(|first| first.servers);
     let server_limit =
         check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(defaults::SERVER_LIMIT), servers);
-    let threads = first.map(|first| first.1);
+    let threads = first.map(|first| first.threads);
     let thread_limit =
         check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(defaults::THREAD_LIMIT), threads);
 
@@ -243,8 +256,8 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMa
         workers,
         start: start.min(children),
         spare: Spare::Between(min, max),
-        limits: (server_limit, thread_limit),
-        recycling: recycle::ranges(slots),
+        limits: HardLimits { servers: server_limit, threads: thread_limit },
+        recycling: recycle_policy::ranges(slots),
         async_factor: async_factor(s),
         stack: stack(s),
     };
@@ -327,8 +340,8 @@ pub(crate) fn percore(slots: &SettingsMap, processors: usize, rows: usize) -> Pl
         workers: rows,
         start: processors,
         spare: Spare::FixedChildren,
-        limits: (processors, rows),
-        recycling: recycle::ranges(slots),
+        limits: HardLimits { servers: processors, threads: rows },
+        recycling: recycle_policy::ranges(slots),
         async_factor: 0,
         stack: None,
     }
