@@ -26,6 +26,7 @@ pub mod ip;
 mod language;
 pub mod lines;
 mod macros;
+mod nearest;
 pub mod paths;
 pub mod pattern;
 pub mod read;
@@ -45,6 +46,7 @@ pub use directive::{Args, Cmd, Context, Directive, ModuleInfo, OnRead, Remark, r
 pub use error::{Cause, Error, Errors, Level, Notice};
 pub use excerpt::{Excerpt, Marked, Spot};
 pub use language::{Language, VERSION};
+pub use nearest::nearest_name;
 pub use read::Reader;
 pub use refusal::{Failure, InArgument, Outcome, Refusal};
 pub use settings::{Gathered, Keyed, Listed, Merge, Own, Setting, Settings, SettingsMap, Stacked};

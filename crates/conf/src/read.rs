@@ -97,11 +97,6 @@ pub struct Reader {
     files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
-/// A section whose end has not been read yet.
-struct Open {
-    node: Node,
-}
-
 impl Reader {
     /// Makes a reader for the server's own configuration.
     pub fn new(system: Arc<dyn System>, language: Language) -> Reader {
@@ -179,7 +174,8 @@ impl Reader {
 
     /// Reads lines up to the end, or up to the line `</CLOSE` (with its `>`) of a conditional section.
     fn read_input(&mut self, input: &mut Input, close: Option<&str>) -> Result<Vec<Node>, Error> {
-        let mut open: Vec<Open> = Vec::new();
+        // The sections whose ends have not been read yet, the innermost last.
+        let mut open: Vec<Node> = Vec::new();
         let mut top: Vec<Node> = Vec::new();
         loop {
             let (origin, line) = match input.next() {
@@ -204,7 +200,7 @@ impl Reader {
                 // If an end tag matches an outer section, it also ends the sections inside. If it matches none, it
                 // counts as a misspelled end of the innermost one.
                 let end = end.trim_end_matches('>');
-                let fits = open.iter().rposition(|open| end.eq_ignore_ascii_case(&open.node.name[1..]));
+                let fits = open.iter().rposition(|open| end.eq_ignore_ascii_case(&open.name[1..]));
                 match fits {
                     Some(left) => end_all(&mut open, left, &mut top),
                     None if is_end => {
@@ -219,13 +215,13 @@ impl Reader {
             }
         }
         if let Some(outermost) = open.first() {
-            let unclosed = open.iter().rev().map(|open| {
-                let node = &open.node;
-                format!("{}:{}: {}> was not closed.", node.origin.file(), node.origin.line, node.name)
+            let unclosed = open.iter().rev().map(|section| {
+                let Node { name, origin, .. } = section;
+                format!("{}:{}: {name}> was not closed.", origin.file(), origin.line)
             });
             let message = unclosed.collect::<Vec<_>>().join("\n");
             if !input.is_unbalanced {
-                self.errors.meet(Error::at(Phase::Read, &outermost.node.origin, message))?;
+                self.errors.meet(Error::at(Phase::Read, &outermost.origin, message))?;
             }
             end_all(&mut open, 0, &mut top);
         }
@@ -246,7 +242,7 @@ impl Reader {
         origin: &Origin,
         line: &str,
         input: &mut Input,
-        open: &mut Vec<Open>,
+        open: &mut Vec<Node>,
         top: &mut Vec<Node>,
     ) -> Result<(), Error> {
         let fail = |message: String| Error::at(Phase::Read, origin, message);
@@ -274,7 +270,7 @@ impl Reader {
                     Failure::Refused(refusal) => refusal.error(Phase::Read, Some(origin), args),
                     Failure::Inner(error) => *error,
                 })?;
-                open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).extend(nodes);
+                contents(open, top).extend(nodes);
                 return Ok(());
             }
         }
@@ -289,14 +285,14 @@ impl Reader {
             let skipped = skip_foreign(input, &name[1..]);
             skipped.map_err(|refusal| refusal.at(Spot::Word(0)).error(Phase::Read, Some(origin), args))?;
             let node = Node { name, args: args.to_string(), origin: origin.clone(), children: Some(Vec::new()) };
-            open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
+            contents(open, top).push(node);
             return Ok(());
         }
         let node = Node { name, args: args.to_string(), origin: origin.clone(), children: section.then(Vec::new) };
         if section {
-            open.push(Open { node });
+            open.push(node);
         } else {
-            open.last_mut().map_or(top, |open| open.node.children.get_or_insert_default()).push(node);
+            contents(open, top).push(node);
         }
         Ok(())
     }
@@ -404,20 +400,7 @@ impl Reader {
                 }
                 self.language.server_root = path;
             }
-            OnRead::DefaultRuntimeDir => {
-                let path = join(&self.language.server_root, &take(row, args, &[1])?[0]);
-                // On Debian the directory is in /run, which is empty after a boot: the server creates the last part of the
-                // path when it starts. A variable without a value in the path is a mistake, and no name.
-                let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
-                let can_be_made =
-                    !path.contains("${") && self.system.is_dir(if above.is_empty() { "/" } else { above });
-                if !self.system.is_dir(&path) && !can_be_made {
-                    return Err(
-                        "DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into()
-                    );
-                }
-                self.language.runtime_dir = Some(path);
-            }
+            OnRead::DefaultRuntimeDir => self.set_runtime_dir(&take(row, args, &[1])?[0])?,
             OnRead::Include => return self.include(&take(row, args, &[1])?[0], false, origin),
             OnRead::IncludeOptional => return self.include(&take(row, args, &[1])?[0], true, origin),
             OnRead::Macro => {
@@ -434,20 +417,45 @@ impl Reader {
                     return Err(format!("cannot remove undefined macro '{name}'").into());
                 }
             }
-            _ => {
-                let holds = section_argument(row.name, args)
-                    .and_then(|argument| condition::holds(action, row, argument, &self.language, &*self.system));
-                let holds = holds.inspect_err(|_| pass_over(input, row))?;
-                let close = format!("{}>", &row.name[1..]);
-                self.ran.iter_mut().next_back().into_iter().for_each(|ran| ran.holds = Some(holds));
-                if holds {
-                    return Ok(self.read_input(input, Some(&close))?);
-                }
-                let (names_modules, skipped) = skip(input, &row.name[1..]);
-                self.names_modules |= names_modules;
-                skipped?;
-            }
+            _ => return self.run_condition(action, row, args, input),
         }
+        Ok(Vec::new())
+    }
+
+    fn set_runtime_dir(&mut self, path: &str) -> Result<(), Refusal> {
+        let path = join(&self.language.server_root, path);
+        // On Debian the directory is in /run, which is empty after a boot: the server creates the last part of the path
+        // when it starts. A variable without a value in the path is a mistake, and no name.
+        let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
+        let can_be_made = !path.contains("${") && self.system.is_dir(if above.is_empty() { "/" } else { above });
+        if !self.system.is_dir(&path) && !can_be_made {
+            return Err("DefaultRuntimeDir must be a valid directory, absolute or relative to ServerRoot".into());
+        }
+        self.language.runtime_dir = Some(path);
+        Ok(())
+    }
+
+    /// Reads the contents of a conditional section if its condition holds, and otherwise skips them.
+    fn run_condition(
+        &mut self,
+        action: OnRead,
+        row: &'static Directive,
+        args: &str,
+        input: &mut Input,
+    ) -> Result<Vec<Node>, Failure> {
+        let holds = section_argument(row.name, args)
+            .and_then(|argument| condition::holds(action, row, argument, &self.language, &*self.system));
+        let holds = holds.inspect_err(|_| pass_over(input, row))?;
+        if let Some(ran) = self.ran.last_mut() {
+            ran.holds = Some(holds);
+        }
+        if holds {
+            let close = format!("{}>", &row.name[1..]);
+            return Ok(self.read_input(input, Some(&close))?);
+        }
+        let (names_modules, skipped) = skip(input, &row.name[1..]);
+        self.names_modules |= names_modules;
+        skipped?;
         Ok(Vec::new())
     }
 
@@ -567,17 +575,17 @@ fn too_deep() -> Refusal {
 }
 
 /// Whether the line `name` (`</Directory>`) ends the innermost section.
-fn check_end(name: &str, innermost: Option<&Open>) -> Result<(), Refusal> {
+fn check_end(name: &str, innermost: Option<&Node>) -> Result<(), Refusal> {
     let bare = name.strip_suffix('>').unwrap_or(name);
-    let Some(Open { node }) = innermost else {
+    let Some(innermost) = innermost else {
         return Err(wrong_end(bare, format!("{bare}> without matching <{}> section", &bare[2..])));
     };
     if bare == name {
         return Err(wrong_end(bare, format!("{name}> directive missing closing '>'")));
     }
-    if !bare[2..].eq_ignore_ascii_case(&node.name[1..]) {
-        let opened = format!("{}> was opened on line {}", node.name, node.origin.line);
-        let message = format!("Expected </{}> but saw {bare}>", &node.name[1..]);
+    if !bare[2..].eq_ignore_ascii_case(&innermost.name[1..]) {
+        let opened = format!("{}> was opened on line {}", innermost.name, innermost.origin.line);
+        let message = format!("Expected </{}> but saw {bare}>", &innermost.name[1..]);
         return Err(wrong_end(bare, message).reason(Some(opened)));
     }
     Ok(())
@@ -593,12 +601,17 @@ fn end_missing(name: &str) -> Refusal {
     wrong_end(&format!("</{name}"), format!("Expected </{name}> before end of configuration"))
 }
 
+/// The contents of the innermost open section, or `top` outside of all sections.
+fn contents<'a>(open: &'a mut [Node], top: &'a mut Vec<Node>) -> &'a mut Vec<Node> {
+    open.last_mut().map_or(top, |innermost| innermost.children.get_or_insert_default())
+}
+
 /// Ends the innermost sections until `left` sections are open.
-fn end_all(open: &mut Vec<Open>, left: usize, top: &mut Vec<Node>) {
+fn end_all(open: &mut Vec<Node>, left: usize, top: &mut Vec<Node>) {
     while open.len() > left
         && let Some(ended) = open.pop()
     {
-        open.last_mut().map_or(&mut *top, |open| open.node.children.get_or_insert_default()).push(ended.node);
+        contents(open, top).push(ended);
     }
 }
 

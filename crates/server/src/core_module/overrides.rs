@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use conf::directive::nearest_name;
+use conf::nearest_name;
 use conf::words::words;
 use conf::{Allowed, Cmd, Level, Outcome, Refusal};
 

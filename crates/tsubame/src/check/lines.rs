@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use conf::directive::{find, nearest_name};
+use conf::directive::find;
 use conf::fnmatch::is_pattern;
+use conf::nearest_name;
 use conf::words::next_word;
 use conf::{Error, Node, Origin, Remark};
 use modules::idle;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use conf::directive::nearest_name;
+use conf::nearest_name;
 
 use super::misuse;
 use super::program::is_httpd_name;

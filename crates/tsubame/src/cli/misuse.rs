@@ -1,6 +1,6 @@
 //! Reports a wrong command line: the reason, the most similar name, the usage, and where to find more.
 
-use conf::directive::nearest_name;
+use conf::nearest_name;
 
 use super::help::HelpPage;
 use crate::output;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conf::directive::nearest_name;
+use conf::nearest_name;
 use conf::{ModuleInfo, Origin};
 use modules::manual::{self, Fact, Loss, MODULES, Other, Page, REMOVED};
 

@@ -1,7 +1,7 @@
 //! `Options` and `AllowOverride`: sets of names with their own ways to merge (Apache manual, core, `Options`,
 //! `AllowOverride`).
 
-use conf::directive::nearest_name;
+use conf::nearest_name;
 use conf::{Allowed, Merge, Origin, Outcome, Refusal};
 
 /// A set of options, as bits.
