@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::excerpt::{Excerpt, Spot};
-
 use crate::source::Origin;
+
+/// In the message of an [`Error`], the name that the server was started with: whoever prints the message fills it in.
+pub const PROGRAM: &str = "{program}";
 
 /// The phase in which an error is found: Apache prints errors of each phase differently (measured on 2.4.71).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +163,7 @@ impl Error {
 
     /// Apache's own line or lines. `program` is the name that the server was started with.
     pub fn own_lines(&self, program: &str) -> String {
-        let message = escape(&self.message);
+        let message = escape(&self.message).replace(PROGRAM, program);
         match (self.phase, &self.origin) {
             // The outermost file comes first: each Include adds its line in front. For a cycle, Apache repeats all of
             // them.

@@ -59,6 +59,8 @@ pub struct OpenError {
     pub lines: Vec<String>,
     /// The address that somebody else listens to, where that is why.
     pub busy: Option<SocketAddr>,
+    /// This user may not listen to an address.
+    pub is_denied: bool,
 }
 
 impl OpenError {
@@ -69,10 +71,12 @@ impl OpenError {
 
     fn of(failures: Vec<(SocketAddr, ListenError)>) -> OpenError {
         let is_busy = |error: &ListenError| matches!(error, ListenError::Bind(error) | ListenError::Listen(error) if error.kind() == io::ErrorKind::AddrInUse);
+        let is_denied = |error: &ListenError| matches!(error, ListenError::Bind(error) if error.kind() == io::ErrorKind::PermissionDenied);
         let lines = failures.iter().map(|(address, error)| failure(*address, error));
         OpenError {
             lines: lines.chain(["no listening sockets available, shutting down".to_string()]).collect(),
             busy: failures.iter().find(|(_, error)| is_busy(error)).map(|(address, _)| *address),
+            is_denied: failures.iter().any(|(_, error)| is_denied(error)),
         }
     }
 }

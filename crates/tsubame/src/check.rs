@@ -110,10 +110,10 @@ fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Quer
 fn report(options: &Options, query: &Query) -> Report {
     let mut report = Report::new(cli::config_file(options));
     match config::read_everything(options) {
-        Ok(loaded) => examine(&mut report, query, loaded),
+        Ok(loaded) => examine(&mut report, &options.program, query, loaded),
         Err(failed) => {
             errors::notices(&mut report, &failed.notices, &failed.tree);
-            errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &(&*failed).into());
+            errors::all(&mut report, failed.errors.iter().chain([&failed.error]), &(&*failed).into(), &options.program);
             let mut errors = report.findings.iter_mut().filter(|found| found.topic == Topic::Syntax);
             if let (Some(advice), Some(found)) = (cli::misplaced(options), errors.next()) {
                 found.instead = Some(advice);
@@ -121,17 +121,17 @@ fn report(options: &Options, query: &Query) -> Report {
             report.read.files = failed.included.len();
         }
     }
-    report.finish(&options.program);
+    report.finish();
     report
 }
 
-fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
-    errors::all(report, loaded.errors.iter(), &(&loaded).into());
+fn examine(report: &mut Report, program: &str, query: &Query, loaded: Loaded) {
+    errors::all(report, loaded.errors.iter(), &(&loaded).into(), program);
     let Loaded { server, included, notices, errors: wrong } = loaded;
     report.read = Read { files: included.len(), hosts: server.hosts.len() - 1, ..Read::default() };
     errors::notices(report, &notices, &server.tree);
     server::module::examine(&server, &mut |found| report.add(found));
-    obstacles(report, &server, wrong.is_empty());
+    obstacles(report, &server, program, wrong.is_empty());
     lines::all(report, &server, &wrong);
     hosts::all(report, &server);
     mistakes::all(report, &server);
@@ -141,11 +141,11 @@ fn examine(report: &mut Report, query: &Query, loaded: Loaded) {
 }
 
 /// Reports what prevents a configuration from being served. Lines that a wrong one hides may not be missing.
-fn obstacles(report: &mut Report, server: &Server, is_correct: bool) {
+fn obstacles(report: &mut Report, server: &Server, program: &str, is_correct: bool) {
     for text in server.obstacles() {
         report.stops(Topic::Start, "start", &text);
     }
-    if let Err(text) = config::identity(&server.main().settings) {
+    if let Err(text) = config::identity(&server.main().settings, program) {
         report.stops(Topic::Start, "User", &text);
     }
     let Preflight { stops, doubts } = preflight::look(server);

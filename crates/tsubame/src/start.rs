@@ -78,7 +78,7 @@ pub(crate) fn serve(
             let notes = match (own, error.busy) {
                 (Some(help), _) => vec![explanation::note(&format!("help: {help}"))],
                 (None, Some(address)) => holder::notes(address, matches!(text, ConfigSource::Own(..))),
-                (None, None) if error.lines[0].starts_with("(13)") => vec![explanation::note(PRIVILEGED)],
+                (None, None) if error.is_denied => vec![explanation::note(PRIVILEGED)],
                 (None, None) => Vec::new(),
             };
             notes.iter().for_each(|note| messages::print(options, note));
@@ -156,7 +156,7 @@ fn invocation(options: &Options) -> Option<Invocation> {
 fn generation(options: &Options, configured: Configured) -> Result<(Generation, Running), String> {
     let Configured { loaded, mpm } = configured;
     let settings = loaded.server.main().settings.clone();
-    let identity = config::identity(&settings).map_err(|message| message.replace("{program}", &options.program))?;
+    let identity = config::identity(&settings, &options.program)?;
     let log = loaded.server.main_log();
     // Only panics, and programs that are not scripts of the server, write to standard error.
     let _ = loaded.server.main().error_log.take_standard_error();

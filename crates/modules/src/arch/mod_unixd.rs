@@ -3,7 +3,7 @@
 //! Apache manual: mod_unixd.
 
 use conf::directive::Args::{Flag, Take1};
-use conf::error::Phase;
+use conf::error::{PROGRAM, Phase};
 use conf::{Allowed, Cmd, Context, Directive, Error, ModuleInfo, Outcome, on_or_off, row};
 use gateway::owners::{self, Ownership};
 use server::settings::user::{UserSettings, identity};
@@ -44,5 +44,5 @@ fn refuse_chroot(server: &Server) -> Result<(), String> {
 }
 
 fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
-    identity(&draft.main, &*context.system).map(drop).map_err(|message| Error::new(Phase::Apply, message))
+    identity(&draft.main, &*context.system).map(drop).map_err(|error| Error::new(Phase::Apply, error.text(PROGRAM)))
 }

@@ -1,5 +1,6 @@
 //! Reports errors and warnings of the configuration reader.
 
+use conf::error::PROGRAM;
 use conf::words::next_word;
 use conf::{Cause, Error, Level, Node, Notice};
 
@@ -10,8 +11,14 @@ use crate::diagnosis::names::{name_at, named};
 use crate::diagnosis::variables::define;
 use server::module::finding::{Finding, Topic, Weight};
 
-/// Reports the errors of the configuration. Each of them prevents the start.
-pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Error>, known: &ErrorContext<'_>) {
+/// Reports the errors of the configuration. Each of them prevents the start. `program` is the name the server was called
+/// by.
+pub(super) fn all<'a>(
+    report: &mut Report,
+    errors: impl Iterator<Item = &'a Error>,
+    known: &ErrorContext<'_>,
+    program: &str,
+) {
     for error in errors {
         let mut found = finding(error, Weight::Stops, Topic::Directive, known);
         let obeyed = known.ran.iter().find(|ran| Some(&ran.origin) == error.origin.as_ref());
@@ -21,6 +28,7 @@ pub(super) fn all<'a>(report: &mut Report, errors: impl Iterator<Item = &'a Erro
         if let Some(reason) = &error.reason {
             found.message = format!("{}; {reason}", found.message.trim_end_matches('.'));
         }
+        found.message = found.message.replace(PROGRAM, program);
         report.add(found);
     }
 }

@@ -81,12 +81,8 @@ impl Report {
         });
     }
 
-    /// Sorts the findings and merges those that differ only in their places. `program` is the name by which the server
-    /// was called; it replaces the placeholder in Apache's messages.
-    pub(super) fn finish(&mut self, program: &str) {
-        for finding in &mut self.findings {
-            finding.message = finding.message.replace("{program}", program);
-        }
+    /// Sorts the findings and merges those that differ only in their places.
+    pub(super) fn finish(&mut self) {
         if self.findings.iter().any(|finding| finding.topic == Topic::Circle) {
             self.forget_repetitions();
         }

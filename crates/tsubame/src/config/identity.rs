@@ -6,12 +6,12 @@ use server::settings::user;
 use sys::cred::{Identity, User};
 
 /// The user and group of the children if root starts the server. Without `User` they run as nobody: a child of a server
-/// on the network never runs as root.
-pub(crate) fn identity(settings: &SettingsMap) -> Result<Option<Identity>, String> {
+/// on the network never runs as root. `program` is the name the server was called by.
+pub(crate) fn identity(settings: &SettingsMap, program: &str) -> Result<Option<Identity>, String> {
     if !sys::cred::is_root() {
         return Ok(None);
     }
-    let (user, group) = user::identity(settings, &Machine)?;
+    let (user, group) = user::identity(settings, &Machine).map_err(|error| error.text(program))?;
     const NOBODY: u32 = 65534;
     let nobody = |id| if id == u32::MAX { NOBODY } else { id };
     let (uid, gid) = (nobody(user.id), nobody(group.id));

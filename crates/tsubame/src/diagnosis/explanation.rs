@@ -31,7 +31,7 @@ const NOTE: &str = "      =";
 /// The full explanation of an error: lines, each with its line break.
 pub(crate) fn of(error: &Error, known: &ErrorContext<'_>, program: &str, style: Style) -> String {
     let mut page = Page::default();
-    for line in own_lines(error, program).lines() {
+    for line in error.own_lines(program).lines() {
         writeln!(page, "{}", style.bold(line));
     }
     if let Some(excerpt) = error.excerpt() {
@@ -50,7 +50,7 @@ pub(crate) fn note(text: &str) -> String {
 
 /// The explanation of an error for a log: without the line.
 pub(crate) fn for_log(error: &Error, known: &ErrorContext<'_>, program: &str) -> String {
-    notes(error, known).into_iter().fold(own_lines(error, program), |text, about| text + &note(&about) + "\n")
+    notes(error, known).into_iter().fold(error.own_lines(program), |text, about| text + &note(&about) + "\n")
 }
 
 /// The explanation of all errors except `first`, which was explained already. `None` if there are no others.
@@ -142,11 +142,6 @@ impl<'a> Group<'a> {
 
 fn more(count: usize) -> String {
     format!("{count} more error{}", if count == 1 { "" } else { "s" })
-}
-
-/// Apache's own line or lines.
-fn own_lines(error: &Error, program: &str) -> String {
-    error.own_lines(program).replace("{program}", program)
 }
 
 /// The notes that Apache's words leave out.

@@ -128,5 +128,5 @@ const UNPRIVILEGED: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 pub(crate) fn can_start(options: &Options, configured: &Configured) -> Result<(), String> {
     configured.loaded.server.can_be_served()?;
     let settings = &configured.loaded.server.main().settings;
-    config::identity(settings).map(drop).map_err(|message| message.replace("{program}", &options.program))
+    config::identity(settings, &options.program).map(drop)
 }
