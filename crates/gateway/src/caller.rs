@@ -13,7 +13,7 @@ use crate::script_log::ScriptLog;
 pub struct TimeoutMessage {
     /// Its text, for a script that did nothing for this long.
     pub text: fn(&Request, Duration) -> String,
-    /// Its level.
+    /// The level at which it is logged.
     pub level: Level,
 }
 
@@ -37,10 +37,17 @@ pub struct Caller {
     /// The script's fields go out as they are, its length included (mod_php). Those of other scripts are joined to one
     /// for each name, and the server makes the length.
     pub as_is: bool,
-    /// `ScriptLog`
+    /// Where failed runs are recorded (`ScriptLog`).
     pub log: Option<ScriptLog>,
     /// Whether the access log records the script's cost: then the response ends with its process.
     pub accounts: bool,
+}
+
+impl Caller {
+    /// A module whose scripts get no special treatment, are not accounted for, and have no log of their own.
+    pub fn new(module: &'static str, timeout_message: &'static TimeoutMessage, timeout: Duration) -> Caller {
+        Caller { module, timeout_message, timeout, nph: false, as_is: false, log: None, accounts: false }
+    }
 }
 
 /// How to start scripts that have a process to themselves.

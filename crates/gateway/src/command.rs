@@ -45,7 +45,7 @@ pub(crate) struct Command {
 pub(crate) struct StartOptions<'a> {
     /// Standard input, output and error.
     pub(crate) stdio: [BorrowedFd<'a>; 3],
-    /// Further descriptors.
+    /// Descriptors that the program gets beside these three.
     pub(crate) more: &'a [BorrowedFd<'a>],
     /// Whether it ends with the thread that starts it.
     pub(crate) ends_with_us: bool,
@@ -152,7 +152,7 @@ pub(crate) enum StartFailure {
     Exec(io::Error),
     /// The system has no room for another process.
     System(io::Error),
-    /// No daemon answers.
+    /// There is no daemon that could start the script.
     Daemon(io::Error),
     /// Has an owner, and there are no daemons.
     NoDaemon,

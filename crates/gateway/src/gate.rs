@@ -8,10 +8,10 @@
 mod admit;
 mod entrance;
 mod memory;
+mod not_admitted;
 mod permit;
 mod policy;
 mod queue_entry;
-mod refusal;
 mod room;
 mod rules;
 mod status;
@@ -20,8 +20,8 @@ mod wait;
 
 pub use entrance::{enter, open};
 pub(crate) use entrance::{is_short, own_processes};
+pub use not_admitted::NotAdmitted;
 pub use permit::Permit;
-pub use refusal::Refusal;
 pub use rules::{Allowance, Rules};
 pub(crate) use status::has_room;
 pub use status::{GateStatus, scripts, status};

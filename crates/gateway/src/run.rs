@@ -25,7 +25,7 @@ use crate::script_log::{FailedRun, complain};
 pub struct NotStarted;
 
 /// Waits until a program of the request may run.
-async fn admit(request: &Request, program: &str, rules: &gate::Rules) -> Result<Permit, gate::Refusal> {
+async fn admit(request: &Request, program: &str, rules: &gate::Rules) -> Result<Permit, gate::NotAdmitted> {
     gate::enter(program, &request.vhost.name, rules, || request.client.has_ended()).await
 }
 
@@ -34,7 +34,7 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResu
     env::add(request).await;
     let permit = match admit(request, &request.mapped.filename, &cgi.rules).await {
         Ok(permit) => permit,
-        Err(refusal) => return response::turn_away(request, &caller, &refusal),
+        Err(why) => return response::turn_away(request, &caller, &why),
     };
     let script = match start(request, permit, &caller, cgi.daemons).await {
         Ok(script) => script,
@@ -48,8 +48,8 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResu
 pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) -> Result<Body, NotStarted> {
     let permit = match admit(request, &request.mapped.filename, &cgi.rules).await {
         Ok(permit) => permit,
-        Err(refusal) => {
-            let text = format!("a command of {} is not started: {}", request.mapped.filename, refusal.reason);
+        Err(why) => {
+            let text = format!("a command of {} is not started: {}", request.mapped.filename, why.reason);
             request.log(caller.module, Level::Error, text);
             return Err(NotStarted);
         }
@@ -78,8 +78,8 @@ pub async fn filter(
 ) -> Result<Body, NotStarted> {
     let permit = match admit(request, &program[0], &rules).await {
         Ok(permit) => permit,
-        Err(refusal) => {
-            request.log(caller.module, Level::Error, format!("{} is not started: {}", program[0], refusal.reason));
+        Err(why) => {
+            request.log(caller.module, Level::Error, format!("{} is not started: {}", program[0], why.reason));
             return Err(NotStarted);
         }
     };

@@ -10,7 +10,7 @@ use server::{Fields, Request};
 /// Where and how much to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptLog {
-    /// The file.
+    /// The path of the file.
     pub path: String,
     /// A longer file gets no more entries (`ScriptLogLength`).
     pub length_max: u64,

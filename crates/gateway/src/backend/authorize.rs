@@ -8,7 +8,7 @@ use server::{Fields, Request, RequestBody, ScriptUse};
 use super::class::Class;
 use super::exchange::StderrMessages;
 use super::remote::{RemoteCall, RemoteProtocol, RemoteServer};
-use super::run::{Head, begin_with_one};
+use super::run::{BackendCall, Head, PoolCall};
 use crate::caller::Caller;
 use crate::env;
 use crate::protocol::fastcgi::Role;
@@ -33,7 +33,7 @@ const WITHHELD: [&str; 9] = [
 /// The verdict of an application on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Allowed.
+    /// The application lets the request pass.
     Allowed,
     /// Refused: the status of the response.
     Refused(u16),
@@ -101,7 +101,8 @@ async fn request_verdict(
 ) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, variables, true).await?;
     // An authorizer only decides, so asking again is safe for any request.
-    let script = begin_with_one(request, caller, class, &HEAD, bytes, stderr, true).await?;
+    let call = PoolCall { call: BackendCall { caller, head: &HEAD, stderr }, class, may_repeat: true };
+    let script = call.begin(request, bytes).await?;
     read_response(request, script, caller).await
 }
 

@@ -144,7 +144,7 @@ impl Program {
 /// How many backends a pool has, and how long it keeps each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// The most backends.
+    /// How many backends the class may have.
     pub max: u64,
     /// How many are started without any request.
     pub min: u64,
@@ -180,7 +180,7 @@ pub struct Score {
     pub end: u64,
     /// What a second takes away.
     pub second: u64,
-    /// The limit.
+    /// The score at which no backend starts.
     pub limit: u64,
 }
 

@@ -13,8 +13,8 @@ use server::{BodyError, Request, RequestBody, ScriptUse};
 use sys::process::{Reaped, Status};
 
 use super::lease::Lease;
+use super::manager_messages::Outcome;
 use super::stream::Stream;
-use super::wire::Outcome;
 use crate::caller::Caller;
 use crate::process;
 use crate::protocol::fastcgi;

@@ -37,7 +37,7 @@ impl FilterData {
         Ok(FilterData { file: Arc::new(file), length: meta.size })
     }
 
-    /// Its content.
+    /// The content of the file, as the body of a request.
     pub(super) fn body(&self) -> RequestBody {
         body_of(self.file.clone(), self.length)
     }

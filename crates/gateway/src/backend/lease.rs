@@ -13,9 +13,9 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::class::{Class, Version};
 use super::lease_state::LeaseCell;
+use super::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use super::stats;
 use super::stream::Stream;
-use super::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 
 /// How much longer than the class says to wait for the manager's response: the manager itself reports an overlong wait.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ pub(crate) enum NoBackend {
     Refused(u16, String),
     /// There is no manager.
     NoManager,
-    /// Asking failed.
+    /// The process manager could not be asked.
     Failed(io::Error),
 }
 

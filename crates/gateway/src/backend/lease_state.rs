@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 /// The use of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseState {
-    /// A request.
+    /// A request is being served.
     Serving = 1,
-    /// The next request.
+    /// The child keeps the lease for its next request.
     Kept = 2,
-    /// A request, but no other after it.
+    /// A request is being served, and the lease comes back after it.
     Recalled = 3,
 }
 

@@ -8,18 +8,13 @@ use std::time::Duration;
 
 use super::class::PoolSettings;
 use super::reason::Reason;
+use super::throttle::{Failures, ScoreState};
 
-/// The pause after a backend that ended before it served anything: at first, and at most.
-const BACK_OFF: Duration = Duration::from_millis(100);
-const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// The most time a backend needs for its start. After that, its first request is what takes so long, and others need
 /// not wait for it.
 const BEGINNING: Duration = Duration::from_millis(100);
 /// If a request takes longer than this, others need not wait for its backend, even without a processor for one more.
 const LONG: Duration = Duration::from_millis(500);
-/// After this many failures in a row, requests do not wait for the next attempt.
-pub(super) const GIVE_UP_AFTER: u32 = 3;
-
 /// The most requests in one lease.
 const REQUESTS_PER_LEASE: u64 = 64;
 
@@ -28,7 +23,7 @@ const REQUESTS_PER_LEASE: u64 = 64;
 pub(super) enum Activity {
     /// Has no request to serve.
     Idle,
-    /// Serves a request.
+    /// Serves a request, or several.
     Busy,
     /// Has an order to end.
     Ending,
@@ -55,7 +50,7 @@ pub(super) struct BackendView {
 pub(super) struct PoolView<'a> {
     pub(super) settings: &'a PoolSettings,
     pub(super) backends: &'a [BackendView],
-    /// Waiting requests.
+    /// How many requests wait for a backend.
     pub(super) waiting: usize,
     /// Backends that wait at the gate.
     pub(super) starting: usize,
@@ -65,14 +60,12 @@ pub(super) struct PoolView<'a> {
     pub(super) processors: usize,
     /// How much of their serving time backends need a processor, in thousandths, if known.
     pub(super) share: Option<u64>,
-    /// The score at its last change, and the time of that.
-    pub(super) score: (u64, Duration),
-    /// How many backends in a row ended before they served anything, and when the last one did.
-    pub(super) failures: (u32, Duration),
+    pub(super) score: ScoreState,
+    pub(super) failures: Failures,
     pub(super) now: Duration,
 }
 
-/// The decision.
+/// What should happen to the backends of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decision {
     /// How many to start.
@@ -163,35 +156,14 @@ fn useful(view: &PoolView<'_>) -> usize {
 /// How many may start now before the score reaches its limit; those about to start already count.
 fn affordable(view: &PoolView<'_>) -> usize {
     let Some(limits) = view.settings.score.filter(|limits| limits.start > 0) else { return usize::MAX };
-    let score = score_at(view.score, limits.second, view.now).saturating_add(view.starting as u64 * limits.start);
+    let score = view.score.points_at(view.now, limits).saturating_add(view.starting as u64 * limits.start);
     usize::try_from(limits.limit.saturating_sub(score).div_ceil(limits.start)).unwrap_or(usize::MAX)
 }
 
 /// When the next backend may be started.
 fn starts_from(view: &PoolView<'_>) -> Duration {
-    let retry_at = may_retry_at(view.failures);
-    let (score, changed) = view.score;
-    let fallen = match view.settings.score {
-        Some(limits) if score >= limits.limit => {
-            let seconds = (score - limits.limit + 1).div_ceil(limits.second.max(1));
-            changed + Duration::from_secs(seconds)
-        }
-        _ => Duration::ZERO,
-    };
-    retry_at.max(fallen)
-}
-
-/// When the pause after so many failures in a row, the last of them at that time, is over.
-pub(super) fn may_retry_at((failures, failed): (u32, Duration)) -> Duration {
-    match failures {
-        0 => Duration::ZERO,
-        _ => failed + BACK_OFF.saturating_mul(1 << (failures - 1).min(16)).min(BACK_OFF_MAX),
-    }
-}
-
-/// A score now.
-pub(super) fn score_at(view_score: (u64, Duration), second: u64, now: Duration) -> u64 {
-    view_score.0.saturating_sub(now.saturating_sub(view_score.1).as_secs().saturating_mul(second))
+    let score = view.settings.score.map_or(Duration::ZERO, |score| view.score.allows_start_at(score));
+    view.failures.allow_start_at().max(score)
 }
 
 /// How many more requests a lease may cover, for a backend that has served this many: not many more than those, so that
@@ -228,8 +200,8 @@ mod tests {
             of_all: backends.len() as u64,
             processors: 2,
             share: None,
-            score: (0, Duration::ZERO),
-            failures: (0, Duration::ZERO),
+            score: ScoreState::default(),
+            failures: Failures::default(),
             now: NOW,
         }
     }
@@ -386,19 +358,24 @@ mod tests {
             failures,
             now: NOW,
         };
-        let (none, no_score) = ((0, Duration::ZERO), (0, Duration::ZERO));
-        assert_eq!(decide(&view((9, NOW), none)).start, 1);
+        let (none, no_score) = (Failures::default(), ScoreState::default());
+        let points = |points: u64, at: Duration| {
+            let mut state = no_score;
+            state.add(points, at, score);
+            state
+        };
+        assert_eq!(decide(&view(points(9, NOW), none)).start, 1);
         let costly = PoolSettings { score: Some(Score { start: 9, ..score }), min: 5, ..PoolSettings::default() };
         for (starting, start) in [(0, 2), (1, 1), (2, 0)] {
             let view = PoolView { settings: &costly, starting, ..view(no_score, none) };
             assert_eq!(decide(&view).start, start, "{starting} about to be started");
         }
-        let blocked = decide(&view((10, NOW), none));
+        let blocked = decide(&view(points(10, NOW), none));
         assert_eq!((blocked.start, blocked.next_check), (0, Some(NOW + Duration::from_secs(1))));
-        assert_eq!(decide(&view((12, NOW - Duration::from_secs(3)), none)).start, 1);
-        let failed = decide(&view(no_score, (3, NOW)));
-        assert_eq!((failed.start, failed.next_check), (0, Some(NOW + Duration::from_millis(400))));
-        assert_eq!(decide(&view(no_score, (60, NOW - BACK_OFF_MAX))).start, 1, "however often it has failed");
-        assert_eq!(score_at((10, NOW), 2, NOW + Duration::from_secs(3)), 4);
+        assert_eq!(decide(&view(points(12, NOW - Duration::from_secs(3)), none)).start, 1);
+        let mut failures = none;
+        failures.add(NOW);
+        let failed = decide(&view(no_score, failures));
+        assert_eq!((failed.start, failed.next_check), (0, Some(failures.allow_start_at())));
     }
 }

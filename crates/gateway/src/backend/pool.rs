@@ -13,11 +13,12 @@ use sys::local::Unnamed;
 use sys::process::Pid;
 
 use super::class::{Class, Concurrency, PoolSettings, Version};
-use super::policy::{self, Activity, BackendView, Decision, GIVE_UP_AFTER, PoolView};
+use super::manager_messages::Grant;
+use super::policy::{self, Activity, BackendView, Decision, PoolView};
 use super::reason::Reason;
 use super::share::Share;
 use super::stats::{self, Field, LEASE_CELLS, Row};
-use super::wire::Grant;
+use super::throttle::{Failures, ScoreState};
 use crate::gate::Permit;
 
 use backend::Backend;
@@ -31,7 +32,7 @@ pub(super) enum Granted {
     None(u16, String),
 }
 
-/// A waiting request.
+/// A request that waits for a backend.
 #[derive(Debug)]
 struct Waiter {
     number: u64,
@@ -41,7 +42,7 @@ struct Waiter {
     granted: Awaited<Granted>,
 }
 
-/// A pool.
+/// The backends of a class, and the requests that wait for them.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) class: Arc<Class>,
@@ -53,8 +54,8 @@ pub(super) struct Pool {
     /// Backends about to start.
     pub(super) starting: usize,
     share: Share,
-    score: (u64, Duration),
-    failures: (u32, Duration),
+    score: ScoreState,
+    failures: Failures,
     /// How the last backend ended that served nothing.
     last_failure: String,
     /// Backends that ended well during their first request, whose outcome is not known yet.
@@ -78,8 +79,8 @@ impl Pool {
             queue: VecDeque::new(),
             starting: 0,
             share: Share::default(),
-            score: (0, Duration::ZERO),
-            failures: (0, Duration::ZERO),
+            score: ScoreState::default(),
+            failures: Failures::default(),
             last_failure: String::new(),
             undecided: Vec::new(),
             alarm: None,
@@ -112,19 +113,23 @@ impl Pool {
         self.backends.iter()
     }
 
+    fn backend_mut(&mut self, number: u64) -> Option<&mut Backend> {
+        self.backends.iter_mut().find(|backend| backend.number == number)
+    }
+
     /// Sets the current version of the program's file.
     pub(super) fn set_version(&mut self, version: Version) {
         if self.version != version {
             self.version = version;
             // The file's faults may be gone.
-            self.failures = (0, Duration::ZERO);
+            self.failures = Failures::default();
         }
     }
 
     /// Puts a request into the queue. `Err`: the response is known at once.
     pub(super) fn enqueue(&mut self, number: u64, version: Version) -> Result<Awaited<Granted>, Granted> {
         self.used = Instant::now();
-        if self.failures.0 >= GIVE_UP_AFTER && self.count() == 0 && self.now() < policy::may_retry_at(self.failures) {
+        if self.failures.are_hopeless() && self.count() == 0 && self.now() < self.failures.allow_start_at() {
             self.row.add(Field::Refused, 1);
             return Err(Granted::None(503, self.hopeless()));
         }
@@ -168,7 +173,7 @@ impl Pool {
 
     /// Orders a backend to end.
     pub(super) fn end(&mut self, number: u64, reason: Reason) {
-        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
+        if let Some(backend) = self.backend_mut(number) {
             backend.reason.get_or_insert(reason);
             backend.activity = Activity::Ending;
             backend.end();
@@ -184,8 +189,7 @@ impl Pool {
     pub(super) fn started(&mut self, number: u64, pid: Pid, version: Version, address: Unnamed, permit: Permit) {
         self.starting = self.starting.saturating_sub(1);
         if let Some(limits) = self.class.settings.score {
-            let now = self.now();
-            self.score = (policy::score_at(self.score, limits.second, now) + limits.start, now);
+            self.score.add(limits.start, self.now(), limits);
         }
         self.row.add(Field::Started, 1);
         let now = Instant::now();
@@ -227,7 +231,7 @@ impl Pool {
 
     /// Records a failed start: the next attempt does not follow at once.
     pub(super) fn failed_to_start(&mut self, text: &str) {
-        self.failures = (self.failures.0 + 1, self.now());
+        self.failures.add(self.now());
         self.last_failure = format!("could not be started: {text}");
         self.not_started(500, &format!("it cannot be started: {text}"));
     }
@@ -255,9 +259,8 @@ impl Pool {
         // A good end is fine once it has served. The outcome of a request that it still has is known later.
         let own = well && (backend.served > 0 || backend.busy > 0);
         let reason = backend.reason.unwrap_or(if own { Reason::Own } else { Reason::Died });
-        let now = self.now();
         if let Some(limits) = self.class.settings.score {
-            self.score = (policy::score_at(self.score, limits.second, now) + limits.end, now);
+            self.score.add(limits.end, self.now(), limits);
         }
         self.row.ended(reason);
         if backend.fails || backend.served == 0 && reason == Reason::Died {
@@ -270,9 +273,9 @@ impl Pool {
 
     /// Records a backend that ended before it served anything.
     fn fails(&mut self, how: &str) {
-        self.failures = (self.failures.0 + 1, self.now());
+        self.failures.add(self.now());
         how.clone_into(&mut self.last_failure);
-        if self.failures.0 >= GIVE_UP_AFTER && self.backends.is_empty() && self.starting == 0 {
+        if self.failures.are_hopeless() && self.backends.is_empty() && self.starting == 0 {
             let text = self.hopeless();
             self.refuse_all(503, &text);
         }

@@ -5,7 +5,7 @@
 pub enum Reason {
     /// Was idle for too long.
     Idle,
-    /// Too old.
+    /// The backend has lived as long as it may.
     Lifetime,
     /// Has served as many requests as it may.
     Requests,

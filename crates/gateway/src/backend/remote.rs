@@ -34,7 +34,7 @@ const IDLE_MAX: usize = 1024;
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A path.
+    /// The path of a Unix socket.
     Unix(String),
     /// A port of a host, given by name or number.
     Tcp(String, u16),
@@ -89,7 +89,7 @@ pub struct RemoteProtocol {
 /// A request to a server that already runs.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteCall<'a> {
-    /// On whose behalf.
+    /// The module that has a request for the server.
     pub caller: &'a Caller,
     /// The server.
     pub server: &'a RemoteServer,

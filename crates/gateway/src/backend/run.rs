@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use conf::Level;
+use http::text::to_bytes;
 use server::{HandlerResult, Request};
 
 use super::class::Class;
 use super::exchange::{BackendExchange, StderrMessages};
 use super::filter::FilterData;
 use super::lease::{Lease, NoBackend};
+use super::manager_messages::Outcome;
 use super::stream::Stream;
-use super::wire::Outcome;
 use crate::caller::Caller;
 use crate::protocol::fastcgi::Role;
 use crate::protocol::{Protocol, fastcgi, plain, script_runtime};
@@ -30,12 +31,28 @@ pub enum Head {
     FastCgi(Role),
     /// FastCGI, as a filter of this file.
     Filter(FilterData),
-    /// The protocol of runtimes; the program to run.
-    Runtime(Vec<(&'static str, Vec<u8>)>),
+    /// The protocol of runtimes, with this call.
+    Runtime(RuntimeCall),
     /// SCGI.
     Scgi,
     /// uwsgi.
     Uwsgi,
+}
+
+/// A call of a handler in a runtime: the handler, and what it gets to know besides the environment
+/// (`docs/backend-protocol.md`).
+#[derive(Clone, Debug, Default)]
+pub struct RuntimeCall(Vec<(&'static str, Vec<u8>)>);
+
+impl RuntimeCall {
+    /// Adds a text. A name may occur several times.
+    pub fn add(&mut self, name: &'static str, text: &str) {
+        self.0.push((name, to_bytes(text).into_owned()));
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, text)| (name.as_bytes(), &text[..]))
+    }
 }
 
 impl Head {
@@ -64,9 +81,7 @@ impl Head {
         match self {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
             Head::Filter(_) => Ok(fastcgi::open(Role::Filter, keep, pairs)),
-            Head::Runtime(handler) => {
-                script_runtime::open(handler.iter().map(|(name, value)| (name.as_bytes(), &value[..])), pairs)
-            }
+            Head::Runtime(call) => script_runtime::open(call.pairs(), pairs),
             Head::Scgi => Ok(plain::scgi(request.body.length().unwrap_or(0), pairs)),
             Head::Uwsgi => plain::uwsgi(pairs),
         }
@@ -86,58 +101,10 @@ pub async fn respond(
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    let may_repeat = is_safe(request);
-    match begin_with_one(request, &caller, class, head, bytes, stderr, may_repeat).await {
+    let call = PoolCall { call: BackendCall { caller: &caller, head, stderr }, class, may_repeat: is_safe(request) };
+    match call.begin(request, bytes).await {
         Ok(script) => response::relay(request, script, &caller).await,
         Err(status) => HandlerResult::Status(status),
-    }
-}
-
-/// Gives the request to a backend of the class, and waits until the response begins. `may_repeat`: asking twice is as
-/// good as asking once. `Err`: there is no response; this is the status, and the reason is logged.
-pub(super) async fn begin_with_one(
-    request: &mut Request,
-    caller: &Caller,
-    class: &Class,
-    head: &Head,
-    bytes: Vec<u8>,
-    stderr: StderrMessages,
-    may_repeat: bool,
-) -> Result<Script, u16> {
-    let mut tries = 1;
-    loop {
-        let (lease, stream) = match Lease::of(class).await {
-            Ok(got) => got,
-            Err(none) => return Err(no_backend(request, caller, class, none)),
-        };
-        if lease.queued && request.client.has_ended() {
-            // The client has closed the connection meanwhile, so the next request need not wait for an unread response.
-            lease.done(Outcome::Ready, stream);
-            request.log(
-                caller.module,
-                Level::Debug,
-                "the client closed its connection while its request was waiting for a backend",
-            );
-            return Err(408);
-        }
-        // A FastCGI application that has served enough ends by itself, without notice: one that had served before is
-        // replaced once, if the request may be repeated. A request that was never sent has had no effect at all.
-        let whole = request.body.is_none() && lease.served > 0;
-        let may_repeat_lost = whole && tries == 1 && head.protocol() == Protocol::FastCgi && may_repeat;
-        let may_send_again = whole && tries < TRIES;
-        let began = Instant::now();
-        match begin(request, head, stream, Some(lease), bytes.clone(), caller, stderr).await {
-            Ok(script) => return Ok(script),
-            // One that took too long would do so again; the manager's clock differs a little from this one.
-            Err(failure)
-                if failure.is_lost()
-                    && (may_repeat_lost || may_send_again && failure.reached == Reached::Nothing)
-                    && class.settings.busy.is_none_or(|busy| began.elapsed() < busy / 2) =>
-            {
-                tries += 1;
-            }
-            Err(failure) => return Err(failed(request, caller, &failure)),
-        }
     }
 }
 
@@ -154,28 +121,94 @@ pub async fn respond_over(
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    match begin(request, head, Stream::new(Arc::new(socket)), None, bytes, &caller, stderr).await {
+    let call = BackendCall { caller: &caller, head, stderr };
+    match call.begin(request, Stream::new(Arc::new(socket)), None, bytes).await {
         Ok(script) => response::relay(request, script, &caller).await,
         Err(failure) => HandlerResult::Status(failed(request, &caller, &failure)),
     }
 }
 
-async fn begin(
-    request: &mut Request,
-    head: &Head,
-    stream: Stream,
-    lease: Option<Lease>,
-    bytes: Vec<u8>,
-    caller: &Caller,
-    stderr: StderrMessages,
-) -> Result<Script, Failure> {
-    let mut exchange = BackendExchange::new(request, head.protocol(), stream, lease, bytes, caller, stderr);
-    if let Head::Filter(data) = head {
-        exchange = exchange.followed_by(data.body());
+/// How a request is put to a backend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackendCall<'a> {
+    /// The module that has the request.
+    pub(super) caller: &'a Caller,
+    /// The form of the request's head.
+    pub(super) head: &'a Head,
+    /// How its standard error is logged.
+    pub(super) stderr: StderrMessages,
+}
+
+impl BackendCall<'_> {
+    /// Sends the request over a connection, and waits until the response begins. A backend of a pool comes with its lease.
+    async fn begin(
+        &self,
+        request: &mut Request,
+        stream: Stream,
+        lease: Option<Lease>,
+        bytes: Vec<u8>,
+    ) -> Result<Script, Failure> {
+        let BackendCall { caller, head, stderr } = *self;
+        let mut exchange = BackendExchange::new(request, head.protocol(), stream, lease, bytes, caller, stderr);
+        if let Head::Filter(data) = head {
+            exchange = exchange.followed_by(data.body());
+        }
+        let mut script = Script::new(Box::new(exchange), caller);
+        script.begins(request).await?;
+        Ok(script)
     }
-    let mut script = Script::new(Box::new(exchange), caller);
-    script.begins(request).await?;
-    Ok(script)
+}
+
+/// A request to a backend of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolCall<'a> {
+    pub(super) call: BackendCall<'a>,
+    pub(super) class: &'a Class,
+    /// Asking twice is as good as asking once.
+    pub(super) may_repeat: bool,
+}
+
+impl PoolCall<'_> {
+    /// Gives the request to a backend of the class, and waits until the response begins. `Err`: there is no response; this
+    /// is the status, and the reason is logged.
+    pub(super) async fn begin(&self, request: &mut Request, bytes: Vec<u8>) -> Result<Script, u16> {
+        let PoolCall { call, class, may_repeat } = *self;
+        let mut tries = 1;
+        loop {
+            let (lease, stream) = match Lease::of(class).await {
+                Ok(got) => got,
+                Err(none) => return Err(no_backend(request, call.caller, class, none)),
+            };
+            if lease.queued && request.client.has_ended() {
+                // The client has closed the connection meanwhile, so the next request need not wait for an unread response.
+                lease.done(Outcome::Ready, stream);
+                request.log(
+                    call.caller.module,
+                    Level::Debug,
+                    "the client closed its connection while its request was waiting for a backend",
+                );
+                return Err(408);
+            }
+            // A FastCGI application that has served enough ends by itself, without notice: one that had served before is
+            // replaced once, if the request may be repeated. A request that was never sent has had no effect at all.
+            let whole = request.body.is_none() && lease.served > 0;
+            let may_repeat_lost = whole && tries == 1 && call.head.protocol() == Protocol::FastCgi && may_repeat;
+            let may_send_again = whole && tries < TRIES;
+            let began = Instant::now();
+            match call.begin(request, stream, Some(lease), bytes.clone()).await {
+                Ok(script) => return Ok(script),
+                // One that took too long would do so again; the manager's clock differs a little from this one.
+                Err(failure)
+                    if failure.is_lost()
+                        && (may_repeat_lost || may_send_again && failure.reached == Reached::Nothing)
+                        && class.settings.busy.is_none_or(|busy| began.elapsed() < busy / 2) =>
+                {
+                    tries += 1;
+                }
+                Err(failure) => return Err(failed(request, call.caller, &failure)),
+            }
+        }
+    }
 }
 
 /// Whether asking twice is as good as asking once, and changes nothing (RFC 9110 section 9.2.1).

@@ -50,21 +50,21 @@ pub(super) enum Field {
 pub struct PoolStats {
     /// The name of its class.
     pub name: String,
-    /// Existing backends.
+    /// How many backends there are.
     pub size: u64,
     /// Backends that serve a request.
     pub busy: u64,
     /// The most backends there may be.
     pub max: u64,
-    /// Waiting requests.
+    /// How many requests wait for a backend.
     pub waiting: u64,
     /// The memory of its backends in bytes, as last measured.
     pub memory: u64,
-    /// Backends started.
+    /// How many backends have been started.
     pub started: u64,
-    /// Requests served.
+    /// How many requests have been served.
     pub served: u64,
-    /// Requests turned away.
+    /// How many requests got no backend.
     pub refused: u64,
     /// Total seconds that requests have waited for a backend.
     pub waited: f64,
@@ -141,7 +141,7 @@ impl Row {
         Row(taken)
     }
 
-    /// No row.
+    /// The row of a pool that is shown nowhere.
     pub(super) fn none() -> Row {
         Row(None)
     }

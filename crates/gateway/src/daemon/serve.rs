@@ -18,7 +18,7 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::users::{NotStarted, Users, process};
 use crate::command::{Command, StartOptions, expose};
-use crate::process::wire::{self, COMMAND_MAX, Message};
+use crate::process::daemon_messages::{self, COMMAND_MAX, Message};
 use crate::process::{ProcessGuard, Socket, reaper};
 
 /// How long a child may take to send its command.
@@ -189,12 +189,12 @@ async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
             }
             Err(error) => return Err(error),
         }
-        let Some(length) = wire::length(&bytes[..filled]) else { continue };
+        let Some(length) = daemon_messages::length(&bytes[..filled]) else { continue };
         if length > COMMAND_MAX || filled > length {
             return Err(wrong());
         }
         if filled == length {
-            let command = wire::decode(&bytes[..filled]).ok_or_else(wrong)?;
+            let command = daemon_messages::decode(&bytes[..filled]).ok_or_else(wrong)?;
             return Ok((command, descriptors.try_into().map_err(|_| wrong())?));
         }
         // Make room only for as much again as has come.

@@ -6,8 +6,8 @@ use std::time::Instant;
 use sys::process::Pid;
 
 use super::admit::Gate;
+use super::not_admitted::NotAdmitted;
 use super::permit::Permit;
-use super::refusal::Refusal;
 use super::rules::{Allowance, Rules};
 
 pub(super) static GATE: OnceLock<Gate> = OnceLock::new();
@@ -26,7 +26,12 @@ pub fn open(allowance: Allowance) -> std::io::Result<()> {
 }
 
 /// Waits until `script` may run on behalf of `host`, for a client that may be gone if that is `doubtful`.
-pub async fn enter(script: &str, host: &str, rules: &Rules, doubtful: impl Fn() -> bool) -> Result<Permit, Refusal> {
+pub async fn enter(
+    script: &str,
+    host: &str,
+    rules: &Rules,
+    doubtful: impl Fn() -> bool,
+) -> Result<Permit, NotAdmitted> {
     let Some(gate) = GATE.get() else { return Ok(Permit::free()) };
     let came = Instant::now();
     let entry = gate.queue(script, host, rules)?;

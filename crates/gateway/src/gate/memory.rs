@@ -37,7 +37,7 @@ struct Group {
 }
 
 impl Gauges {
-    /// For this process.
+    /// The gauges of the control group that this process is in.
     pub(super) fn of_this_process() -> Gauges {
         let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
         let groups = groups(&own, Path::new("/sys/fs/cgroup"));

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::admit::{CHECK_INTERVAL, Gate, READ_RELAXED};
+use super::not_admitted::NotAdmitted;
 use super::policy;
-use super::refusal::Refusal;
 use super::rules::Rules;
 use super::table::EntryState;
 use super::wait::WakeUp;
@@ -16,9 +16,9 @@ const EXITING_ROUNDS: u32 = 5;
 impl Gate {
     /// Enters the table. Mostly the request is admitted at once. If too many wait, one gives way: one whose client may
     /// be gone, or the last of those who wait for the most wanted script.
-    pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<QueueEntry, Refusal> {
+    pub(super) fn queue(&'static self, name: &str, host: &str, rules: &Rules) -> Result<QueueEntry, NotAdmitted> {
         let memory = self.memory(READ_RELAXED);
-        let locked = self.table.lock().ok_or_else(Refusal::stuck)?;
+        let locked = self.table.lock().ok_or_else(NotAdmitted::stuck)?;
         let script = locked.script(name);
         let enter = || locked.enter(script, host, rules.most.unwrap_or(u64::MAX));
         let entry = enter().or_else(|| {
@@ -26,7 +26,7 @@ impl Gate {
             enter()
         });
         let Some(entry) = entry else {
-            return Err(self.refusal(
+            return Err(self.not_admitted(
                 &locked,
                 script,
                 "too many scripts are running or waiting".into(),
@@ -43,7 +43,7 @@ impl Gate {
             locked.sweep();
             to_wake.extend(self.admit(&locked, memory));
         }
-        let mut refusal = None;
+        let mut not_admitted = None;
         if must_wait() {
             let (entries, waiting) = locked.jobs(EntryState::Waiting);
             match policy::gives_way(&waiting).map(|index| entries[index]) {
@@ -53,16 +53,16 @@ impl Gate {
                 }
                 _ => {
                     let text = format!("{} requests are already waiting for scripts", locked.waiting() - 1);
-                    refusal = Some(self.refusal(&locked, script, text, memory.available));
+                    not_admitted = Some(self.not_admitted(&locked, script, text, memory.available));
                     locked.leave(entry);
                 }
             }
         }
         drop(locked);
         self.wake(to_wake.into_iter().filter(|other| *other != entry));
-        match refusal {
+        match not_admitted {
             None => Ok(QueueEntry { gate: self, index: entry }),
-            Some(refusal) => Err(refusal),
+            Some(not_admitted) => Err(not_admitted),
         }
     }
 }
@@ -96,7 +96,7 @@ impl QueueEntry {
         rules: &Rules,
         script: &str,
         doubtful: impl Fn() -> bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), NotAdmitted> {
         // Without one it checks from time to time, as all do.
         let mut wake_up = WakeUp::of(&self.gate.name, self.index);
         let mut timer = runtime::executor::Timer::default();
@@ -112,7 +112,7 @@ impl QueueEntry {
             let turned_away = self.gate.table.is_turned_away(self.index);
             if turned_away || now >= deadline {
                 let memory = self.gate.memory(READ_RELAXED);
-                let locked = self.gate.table.lock().ok_or_else(Refusal::stuck)?;
+                let locked = self.gate.table.lock().ok_or_else(NotAdmitted::stuck)?;
                 if self.is_admitted() {
                     return Ok(());
                 }
@@ -120,7 +120,7 @@ impl QueueEntry {
                     true => "gave way to requests for other scripts, because too many are waiting".into(),
                     false => format!("waited {:?} for its turn", rules.timeout),
                 };
-                return Err(self.gate.refusal(&locked, locked.script(script), text, memory.available));
+                return Err(self.gate.not_admitted(&locked, locked.script(script), text, memory.available));
             }
             if doubtful() {
                 self.gate.table.doubt(self.index);

@@ -8,7 +8,7 @@ pub enum Allowance {
     /// The available memory, except for a reserve.
     #[default]
     Auto,
-    /// This many bytes.
+    /// Scripts may use this many bytes.
     Bytes(u64),
     /// This percentage of all memory.
     Percent(u8),

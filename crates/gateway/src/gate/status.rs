@@ -8,9 +8,9 @@ use super::table::{EntryState, ScriptStats};
 /// The gate at a moment; memory in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct GateStatus {
-    /// Running scripts.
+    /// How many scripts run.
     pub running: u64,
-    /// Waiting requests.
+    /// How many requests wait at the gate.
     pub waiting: u64,
     /// Runs that have ended since the server started.
     pub runs: u64,
@@ -20,7 +20,7 @@ pub struct GateStatus {
     pub refused: u64,
     /// The free memory of the machine, or of the server's control group.
     pub available: u64,
-    /// Its total.
+    /// All memory of the machine, or of that group.
     pub total: u64,
     /// The memory that running scripts have, or are expected to need.
     pub reserved: u64,

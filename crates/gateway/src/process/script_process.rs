@@ -7,8 +7,8 @@ use server::ScriptUse;
 use sys::process::{Pid, end_of, own_max_rss, reap};
 use sys::signal::Signal;
 
+use super::daemon_script::DaemonScript;
 use super::progress::Progress;
-use super::remote::Remote;
 use crate::command::expose;
 use crate::gate::Permit;
 
@@ -18,7 +18,7 @@ pub enum ScriptProcess {
     /// A child of ours.
     Own(Pid),
     /// A child of a daemon.
-    Remote(Remote),
+    ByDaemon(DaemonScript),
 }
 
 impl ScriptProcess {
@@ -26,11 +26,11 @@ impl ScriptProcess {
     pub(crate) fn pid(&self) -> Option<Pid> {
         match self {
             ScriptProcess::Own(pid) => Some(*pid),
-            ScriptProcess::Remote(remote) => remote.pid(),
+            ScriptProcess::ByDaemon(script) => script.pid(),
         }
     }
 
-    /// Its progress.
+    /// Looks whether the script has begun or ended since the last look.
     pub(crate) fn progress(&self) -> Progress {
         match self {
             ScriptProcess::Own(pid) => match reap(Some(*pid)) {
@@ -39,7 +39,7 @@ impl ScriptProcess {
                 _ if pid.exists() => Progress::Runs,
                 _ => Progress::Ended(None),
             },
-            ScriptProcess::Remote(remote) => remote.progress(),
+            ScriptProcess::ByDaemon(script) => script.progress(),
         }
     }
 
@@ -53,7 +53,7 @@ impl ScriptProcess {
                     let _ = pid.kill(signal);
                 }
             }
-            ScriptProcess::Remote(remote) => remote.signal(signal),
+            ScriptProcess::ByDaemon(script) => script.signal(signal),
         }
     }
 
@@ -69,7 +69,7 @@ impl ScriptProcess {
         match self {
             ScriptProcess::Own(_) => own_max_rss(),
             // A daemon has little, and does not grow.
-            ScriptProcess::Remote(_) => 0,
+            ScriptProcess::ByDaemon(_) => 0,
         }
     }
 
@@ -77,7 +77,7 @@ impl ScriptProcess {
     pub(crate) fn end(&self) -> std::io::Result<Arc<OwnedFd>> {
         match self {
             ScriptProcess::Own(pid) => Ok(Arc::new(end_of(*pid)?)),
-            ScriptProcess::Remote(remote) => Ok(remote.connection()),
+            ScriptProcess::ByDaemon(script) => Ok(script.connection()),
         }
     }
 
@@ -85,7 +85,7 @@ impl ScriptProcess {
     pub(crate) fn has_group(&self) -> bool {
         match self {
             ScriptProcess::Own(pid) => pid.group_exists(),
-            ScriptProcess::Remote(_) => false,
+            ScriptProcess::ByDaemon(_) => false,
         }
     }
 }

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use server::{Request, ScriptUse};
 
+use super::daemon_script;
 use super::ending::{self, ProcessGuard};
 use super::pipe::Reader;
-use super::remote;
 use super::script_process::{Permitted, ScriptProcess};
 use super::socket;
 use crate::caller::Caller;
@@ -78,8 +78,8 @@ pub(crate) async fn start(
         },
         Starter::Daemon(address) => {
             let deadline = began + caller.timeout;
-            let remote = match remote::start(&address, &command, stdio, deadline).await {
-                Ok(remote) => remote,
+            let script = match daemon_script::start(&address, &command, stdio, deadline).await {
+                Ok(script) => script,
                 Err(error) => {
                     permit.not_started();
                     return Err(StartFailure::Daemon(error));
@@ -87,7 +87,7 @@ pub(crate) async fn start(
             };
             // From here on the daemon may start it at any moment, whether or not anybody waits for that.
             let mut process =
-                ProcessGuard::new(Permitted { process: ScriptProcess::Remote(remote), permit, cost: cost.clone() });
+                ProcessGuard::new(Permitted { process: ScriptProcess::ByDaemon(script), permit, cost: cost.clone() });
             process.wait_until_started(deadline).await?;
             process
         }

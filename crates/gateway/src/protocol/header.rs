@@ -3,7 +3,7 @@
 /// The length of a frame's header, in bytes.
 pub(super) const HEADER: usize = 8;
 
-/// A frame's header.
+/// What a frame says about itself before its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     pub(super) kind: FrameType,
@@ -15,13 +15,13 @@ pub(super) struct FrameHeader {
 /// The meaning of a frame's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FrameType {
-    /// Output.
+    /// Content of the response.
     Output,
     /// Goes to the error log.
     Errors,
     /// A message, read as a whole: its number.
     Message(u32),
-    /// Skipped.
+    /// Content for nobody: it is skipped.
     #[default]
     Skipped,
 }

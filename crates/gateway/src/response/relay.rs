@@ -10,7 +10,7 @@ use server::{Body, HandlerResult, Keep, Request};
 use super::fields;
 use super::header::{Fault, HEADER_MAX, Parser, ResponseHeader};
 use crate::caller::Caller;
-use crate::gate::Refusal;
+use crate::gate::NotAdmitted;
 use crate::script::{self, Event, Output, Script};
 use crate::script_log::FailedRun;
 
@@ -35,9 +35,9 @@ pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller
 }
 
 /// There is no memory for the script: the client may try again.
-pub(crate) fn turn_away(request: &mut Request, caller: &Caller, refusal: &Refusal) -> HandlerResult {
-    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, refusal.reason));
-    request.response.err_headers_out.set("Retry-After", refusal.retry.as_secs().max(1).to_string());
+pub(crate) fn turn_away(request: &mut Request, caller: &Caller, why: &NotAdmitted) -> HandlerResult {
+    request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, why.reason));
+    request.response.err_headers_out.set("Retry-After", why.retry.as_secs().max(1).to_string());
     HandlerResult::Status(503)
 }
 

@@ -13,7 +13,7 @@ pub(crate) const FIRST_PIECE: usize = 8 * 1024;
 /// An action of a script.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Wrote something.
+    /// The script has written something.
     Output,
     /// Closed its outputs, which is the end.
     Ended,
@@ -23,7 +23,7 @@ pub(crate) enum Event {
     Body(BodyError),
     /// There is more input or standard error than is moved at once.
     Busy,
-    /// Cannot go on.
+    /// The script cannot go on.
     Failed(Failure),
 }
 

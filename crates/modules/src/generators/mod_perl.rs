@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2};
 use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
-use gateway::backend::{Concurrency, PoolSettings};
-use http::text::to_bytes;
+use gateway::backend::{Concurrency, PoolSettings, RuntimeCall};
 use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
 use super::arguments::number;
@@ -312,38 +311,35 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             Some(name) => format!("ModPerl::{name}"),
             None => handler.to_string(),
         };
-        let mut environment = perl::environment(request, &name);
+        let mut call = perl::call(request, &name);
         if !forks {
-            add_fields(request, conf, &mut environment);
+            add_fields(request, conf, &mut call);
         }
-        perl::run(request, interpreters(request, forks), environment, forks || registry(handler).is_some()).await
+        perl::run(request, interpreters(request, forks), call, forks || registry(handler).is_some()).await
     })
 }
 
-/// Further data for `$r`.
-fn add_fields(request: &Request, conf: &PerlDir, environment: &mut Vec<(&'static str, Vec<u8>)>) {
-    let text = |text: &str| to_bytes(text).into_owned();
-    let flag = |on: bool| if on { b"1".to_vec() } else { b"0".to_vec() };
+/// Adds what the handler learns from `$r`.
+fn add_fields(request: &Request, conf: &PerlDir, call: &mut RuntimeCall) {
+    let flag = |on: bool| if on { "1" } else { "0" };
     let setup_env = conf.setup_env() && request.handler_name() == Some("perl-script");
-    environment.extend([
-        ("parse_headers", flag(conf.parse_headers())),
-        ("setup_env", flag(setup_env)),
-        ("server_admin", text(request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN))),
-        ("server_name", text(&request.server_name())),
-        ("port", request.server_port().to_string().into_bytes()),
-        ("remote_ip", request.client.ip().into_bytes()),
-        ("user", text(request.login.user.as_deref().unwrap_or_default())),
-        ("auth_type", text(request.login.auth_type.as_deref().unwrap_or_default())),
-        ("document_root", text(request.document_root())),
-    ]);
+    call.add("parse_headers", flag(conf.parse_headers()));
+    call.add("setup_env", flag(setup_env));
+    call.add("server_admin", request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN));
+    call.add("server_name", &request.server_name());
+    call.add("port", &request.server_port().to_string());
+    call.add("remote_ip", &request.client.ip());
+    call.add("user", request.login.user.as_deref().unwrap_or_default());
+    call.add("auth_type", request.login.auth_type.as_deref().unwrap_or_default());
+    call.add("document_root", request.document_root());
     if !setup_env {
-        environment.extend(conf.env.iter().map(|(name, _)| ("env", text(name))));
+        conf.env.iter().for_each(|(name, _)| call.add("env", name));
     }
-    environment.extend(conf.modules.iter().map(|name| ("module", text(name))));
-    environment.extend(conf.files.iter().map(|path| ("require", text(path))));
-    environment.extend(conf.fixups.iter().map(|name| ("fixup", text(name))));
-    let vars = conf.vars.iter().flat_map(|(name, values)| values.iter().map(move |value| format!("{name}={value}")));
-    environment.extend(vars.map(|var| ("var", text(&var))));
-    let fields = request.headers();
-    environment.extend(fields.iter().map(|(name, value)| ("header", text(&format!("{name}: {value}")))));
+    conf.modules.iter().for_each(|name| call.add("module", name));
+    conf.files.iter().for_each(|path| call.add("require", path));
+    conf.fixups.iter().for_each(|name| call.add("fixup", name));
+    for (name, values) in conf.vars.iter() {
+        values.iter().for_each(|value| call.add("var", &format!("{name}={value}")));
+    }
+    request.headers().iter().for_each(|(name, value)| call.add("header", &format!("{name}: {value}")));
 }

@@ -156,11 +156,11 @@ fn pool(request: &Request) -> SpeedyPool {
 fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let pool = pool(request);
-        let mut environment = perl::environment(request, "Speedy");
+        let mut call = perl::call(request, "Speedy");
         if let Some(runs) = pool.interpreters.settings.requests {
-            environment.push(("max_runs", runs.to_string().into_bytes()));
+            call.add("max_runs", &runs.to_string());
         }
-        environment.push(("group", pool.group.clone().into_bytes()));
-        perl::run(request, pool.interpreters, environment, true).await
+        call.add("group", &pool.group);
+        perl::run(request, pool.interpreters, call, true).await
     })
 }

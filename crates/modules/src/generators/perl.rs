@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use conf::Level;
-use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, respond};
+use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, RuntimeCall, respond};
 use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::CoreServer;
@@ -71,7 +71,7 @@ impl Interpreters {
             name: self.name,
             module: self.module.into(),
             host: request.vhost.name.clone(),
-            protocol: Head::Runtime(Vec::new()).protocol(),
+            protocol: Head::Runtime(RuntimeCall::default()).protocol(),
             concurrency: self.concurrency,
             program: program.with_runtime(Runtime::Perl).limited_for(request),
             settings: self.settings,
@@ -79,12 +79,12 @@ impl Interpreters {
     }
 }
 
-/// Lets an interpreter of the pool run the `handler`'s code, the request's file or something else, and turns its output
-/// into a response.
+/// Lets an interpreter of the pool run the called code, the request's file or something else, and turns its output into a
+/// response.
 pub(super) async fn run(
     request: &mut Request,
     interpreters: Interpreters,
-    handler: Vec<(&'static str, Vec<u8>)>,
+    call: RuntimeCall,
     runs_file: bool,
 ) -> HandlerResult {
     let module = interpreters.module;
@@ -94,19 +94,15 @@ pub(super) async fn run(
         return HandlerResult::Status(500);
     }
     let caller = Caller {
-        module,
-        timeout_message: &TIMEOUT_MESSAGE,
-        timeout: request.host::<CoreServer>().timeout(),
         nph: runs_file && base_name(&request.mapped.filename).starts_with("nph-"),
-        as_is: false,
-        log: None,
         accounts: accounts_for_scripts(request),
+        ..Caller::new(module, &TIMEOUT_MESSAGE, request.host::<CoreServer>().timeout())
     };
     let Some(class) = interpreters.class(request) else {
         request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
         return HandlerResult::Status(500);
     };
-    respond(request, caller, &class, &Head::Runtime(handler), STDERR).await
+    respond(request, caller, &class, &Head::Runtime(call), STDERR).await
 }
 
 /// Refuses a script that may not run in an interpreter. `None`: it may. `of_directory` is the status for a directory.
@@ -123,21 +119,20 @@ pub(super) fn refusal(request: &mut Request, module: &'static str, of_directory:
     Some(HandlerResult::Status(*status))
 }
 
-/// The data for every handler about the request and its file.
-pub(super) fn environment(request: &Request, handler: &str) -> Vec<(&'static str, Vec<u8>)> {
+/// The call of a handler, with what every handler gets to know about the request and its file.
+pub(super) fn call(request: &Request, handler: &str) -> RuntimeCall {
     let data = &request.data;
-    let text = |text: &str| to_bytes(text).into_owned();
-    vec![
-        ("handler", text(handler)),
-        ("file", text(&request.mapped.filename)),
-        ("uri", text(&data.uri)),
-        ("unparsed_uri", text(&data.unparsed_uri())),
-        ("method", text(&data.method)),
-        ("protocol", text(request.protocol())),
-        ("args", text(data.args.as_deref().unwrap_or_default())),
-        ("path_info", text(&request.mapped.path_info)),
-        ("root", text(&request.server.language.server_root)),
-    ]
+    let mut call = RuntimeCall::default();
+    call.add("handler", handler);
+    call.add("file", &request.mapped.filename);
+    call.add("uri", &data.uri);
+    call.add("unparsed_uri", &data.unparsed_uri());
+    call.add("method", &data.method);
+    call.add("protocol", request.protocol());
+    call.add("args", data.args.as_deref().unwrap_or_default());
+    call.add("path_info", &request.mapped.path_info);
+    call.add("root", &request.server.language.server_root);
+    call
 }
 
 /// The directory of the request's file.

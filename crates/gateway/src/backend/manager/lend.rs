@@ -12,9 +12,9 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::shared::{PIECE, Shared};
 use crate::backend::class::Version;
+use crate::backend::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use crate::backend::pool::Granted;
 use crate::backend::reason::Reason;
-use crate::backend::wire::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use crate::protocol::{Frames, Messages};
 
 /// How long to read the rest of an unwanted response.

@@ -18,7 +18,7 @@ use crate::gate::Permit;
 /// How many requests pass between two weighings of a backend.
 const WEIGHED_EACH: u64 = 1024;
 
-/// A backend.
+/// The process of a backend, its connection, and what it has done so far.
 #[derive(Debug)]
 pub(in crate::backend) struct Backend {
     /// Unique within this manager.

@@ -2,16 +2,17 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::backend::Backend;
 use super::{Granted, Pool};
 use crate::backend::class::{Concurrency, Version};
 use crate::backend::lease_state::{LeaseCell, LeaseState};
+use crate::backend::manager_messages::{Grant, Outcome};
 use crate::backend::policy::{self, Activity};
 use crate::backend::reason::Reason;
 use crate::backend::stats::Field;
-use crate::backend::wire::{Grant, Outcome};
+use crate::backend::throttle::Failures;
 use crate::gate;
 
 /// How often to try to take back a lease whose child goes from one request to the next meanwhile.
@@ -118,7 +119,7 @@ impl Pool {
 
     /// Asks for the return of a lease whose request is not over. `false`: it is.
     fn recall(&mut self, number: u64, cell: LeaseCell) -> bool {
-        let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else { return false };
+        let Some(backend) = self.backend_mut(number) else { return false };
         let Some(served) = cell.recall(backend.lease) else { return false };
         // Only the child knows when the current request began, unless it is the first of the lease.
         if served > 0 {
@@ -152,6 +153,7 @@ impl Pool {
     /// of its response has to be read.
     pub(in crate::backend) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
         let many = self.class.concurrency != Concurrency::One;
+        // Its failures are counted while it is borrowed, so `backend_mut` would borrow too much.
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) else {
             self.decide_late(number, outcome);
             return None;
@@ -166,7 +168,7 @@ impl Pool {
         }
         match outcome {
             Outcome::Ready | Outcome::Closed | Outcome::Last if backend.served == 0 => {
-                self.failures = (0, Duration::ZERO);
+                self.failures = Failures::default();
             }
             // Its end may be noticed before or after this: it counts once.
             Outcome::Failed if backend.served == 0 => backend.fails = true,
@@ -206,14 +208,14 @@ impl Pool {
         self.undecided.swap_remove(at);
         match outcome {
             Outcome::Failed => self.fails("ended with exit status 0"),
-            Outcome::Ready | Outcome::Closed | Outcome::Last => self.failures = (0, Duration::ZERO),
+            Outcome::Ready | Outcome::Closed | Outcome::Last => self.failures = Failures::default(),
             Outcome::Abandoned(_) | Outcome::Broken => {}
         }
     }
 
     /// Handles the end of an unwanted response; `ready`: the backend can serve again.
     pub(in crate::backend) fn drained(&mut self, number: u64, ready: bool) {
-        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number) {
+        if let Some(backend) = self.backend_mut(number) {
             backend.busy = 0;
         }
         match ready {
@@ -225,7 +227,7 @@ impl Pool {
     /// Makes a backend idle.
     fn rest(&mut self, number: u64) {
         let memory = self.class.settings.memory.is_some();
-        if let Some(backend) = self.backends.iter_mut().find(|backend| backend.number == number)
+        if let Some(backend) = self.backend_mut(number)
             && backend.activity == Activity::Busy
         {
             backend.activity = Activity::Idle;

@@ -39,7 +39,7 @@ impl Table {
 }
 
 impl Locked<'_> {
-    /// How many wait.
+    /// How many requests wait at the gate.
     pub(in crate::gate) fn waiting(&self) -> usize {
         self.0.header(HeaderField::Waiting).load(Relaxed) as usize
     }

@@ -59,7 +59,7 @@ pub struct ScriptStats {
     pub p99: Duration,
     /// Runs at the moment.
     pub running: u64,
-    /// Waiting requests.
+    /// How many requests for it wait at the gate.
     pub waiting: u64,
 }
 

@@ -11,28 +11,28 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Why a request was not admitted.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct NotAdmitted {
     /// The text to log.
     pub reason: String,
     /// When to try again.
     pub retry: Duration,
 }
 
-impl Refusal {
+impl NotAdmitted {
     /// The table is not available.
-    pub(super) fn stuck() -> Refusal {
+    pub(super) fn stuck() -> NotAdmitted {
         let reason = "a server process that holds the table of scripts has stopped responding";
-        Refusal { reason: reason.into(), retry: RETRY }
+        NotAdmitted { reason: reason.into(), retry: RETRY }
     }
 }
 
 impl Gate {
-    /// Why a request for a script is refused, with the scripts that hold the memory.
-    pub(super) fn refusal(&self, locked: &Locked<'_>, script: usize, what: String, available: u64) -> Refusal {
+    /// Why a request for a script is not admitted, with the scripts that hold the memory.
+    pub(super) fn not_admitted(&self, locked: &Locked<'_>, script: usize, what: String, available: u64) -> NotAdmitted {
         let known = locked.described(script, 0, 0);
         let retry = known.median.max(RETRY);
         if !locked.refuse(script) {
-            return Refusal { reason: what, retry };
+            return NotAdmitted { reason: what, retry };
         }
         let needs = match known.expected {
             0 => "its need is not known yet".into(),
@@ -49,7 +49,7 @@ impl Gate {
             true => "no script is running".into(),
             false => format!("running: {}", holders.join(", ")),
         };
-        Refusal { reason: format!("{what}: {needs}; {} are available{crowd}; {holders}", mib(available)), retry }
+        NotAdmitted { reason: format!("{what}: {needs}; {} are available{crowd}; {holders}", mib(available)), retry }
     }
 }
 

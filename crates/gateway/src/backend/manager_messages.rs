@@ -6,7 +6,7 @@ use std::time::Duration;
 use sys::process::Pid;
 
 use super::class::{Class, Concurrency, PoolSettings, Program, Runtime, Score, Version};
-use crate::process::wire as command;
+use crate::process::daemon_messages as command;
 use crate::protocol::Protocol;
 
 /// The longest packet, in bytes: as much as a socket takes by default.
@@ -15,7 +15,7 @@ const NUMBER: usize = size_of::<u64>();
 /// The most backends of a class, and the most points of a score.
 const COUNT_MAX: u64 = 1 << 20;
 
-/// A child's message.
+/// What a child tells the process manager.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FromChild<'a> {
     /// Wants a backend of the class in these bytes, whose program's file now has this version.
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// The manager's message.
+/// What the process manager tells a child.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FromManager {
     /// Here is a connection to a backend.

@@ -35,7 +35,7 @@ pub(crate) enum Message {
     Failed(i32),
     /// May not run as its owner: the reason, as a number.
     Refused(u64),
-    /// Has ended.
+    /// The script has ended.
     Ended(Reaped),
 }
 

@@ -13,13 +13,13 @@ use sys::process::Pid;
 use sys::signal::Signal;
 use sys::watch::{Interest, watch};
 
+use super::daemon_messages::{self, MESSAGE, Message};
 use super::progress::Progress;
-use super::wire::{self, MESSAGE, Message};
 use crate::command::{Command, StartFailure};
 
 /// A script, over the connection to its daemon. If this is dropped, the daemon ends the script, unless it has ended.
 #[derive(Debug)]
-pub struct Remote {
+pub struct DaemonScript {
     /// Its process, and an upper bound for its start in clock ticks, once the daemon has reported them.
     started: OnceLock<(Pid, u64)>,
     connection: Arc<OwnedFd>,
@@ -32,11 +32,11 @@ pub(crate) async fn start(
     command: &Command,
     stdio: [BorrowedFd<'_>; 3],
     deadline: Instant,
-) -> io::Result<Remote> {
+) -> io::Result<DaemonScript> {
     timeout_at(deadline, async {
         // All who wait there are served one after the other.
         let connection = Arc::new(connect_local(address, Kind::Stream).await?);
-        let bytes = wire::encode(command);
+        let bytes = daemon_messages::encode(command);
         let (mut sent, mut descriptors) = (0, &stdio[..]);
         while sent < bytes.len() {
             match sys::local::send(&connection, &bytes[sent..], descriptors) {
@@ -48,7 +48,7 @@ pub(crate) async fn start(
                 Err(error) => return Err(error),
             }
         }
-        Ok(Remote { started: OnceLock::new(), connection })
+        Ok(DaemonScript { started: OnceLock::new(), connection })
     })
     .await?
 }
@@ -71,19 +71,19 @@ fn receive(connection: &OwnedFd) -> io::Result<Option<Message>> {
     }
 }
 
-impl Remote {
+impl DaemonScript {
     /// Its process; `None` until the daemon has started it.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.started.get().map(|(pid, _)| *pid)
     }
 
-    /// The descriptor that becomes readable when there is news of its [`progress`](Remote::progress). Do not watch it
+    /// The descriptor that becomes readable when there is news of its [`progress`](DaemonScript::progress). Do not watch it
     /// for writing too: each read of the daemon would wake us.
     pub(crate) fn connection(&self) -> Arc<OwnedFd> {
         self.connection.clone()
     }
 
-    /// Its progress.
+    /// Reads the daemon's next message about the script.
     pub(crate) fn progress(&self) -> Progress {
         match receive(&self.connection) {
             Ok(None) => Progress::Runs,
