@@ -220,15 +220,7 @@ async fn authorize(
     role: &str,
     password: Option<&str>,
 ) -> backend::Verdict {
-    let caller = Caller {
-        module: "authnz_fcgi",
-        timeout_message: &TIMEOUT_MESSAGE,
-        timeout: TIMEOUT,
-        nph: false,
-        as_is: false,
-        log: None,
-        accounts: false,
-    };
+    let caller = Caller::new("authnz_fcgi", &TIMEOUT_MESSAGE, TIMEOUT);
     let mut told = vec![("FCGI_ROLE", "AUTHORIZER"), ("FCGI_APACHE_ROLE", role)];
     told.extend(password.map(|password| ("REMOTE_PASSWD", password)));
     authorize_at(request, &caller, server, &PROTOCOL, STDERR, &told).await

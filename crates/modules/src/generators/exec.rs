@@ -39,15 +39,8 @@ impl Executor {
 
 /// Sends the body of a response through a program of mod_ext_filter.
 pub(crate) async fn filter(request: &mut Request, program: &[String], body: Body) -> Result<Body, NotStarted> {
-    let caller = Caller {
-        module: "ext_filter",
-        timeout_message: &gateway::CGI_TIMEOUT_MESSAGE,
-        timeout: request.host::<CoreServer>().timeout(),
-        nph: false,
-        as_is: false,
-        log: None,
-        accounts: false,
-    };
+    let timeout = request.host::<CoreServer>().timeout();
+    let caller = Caller::new("ext_filter", &gateway::CGI_TIMEOUT_MESSAGE, timeout);
     gateway::env::add(request).await;
     gateway::filter(request, caller, rules(request), program, body).await
 }

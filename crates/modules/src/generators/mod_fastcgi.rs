@@ -246,13 +246,9 @@ async fn receive_body(request: &mut Request) -> Result<(), u16> {
 
 fn caller(request: &Request, application: &Application) -> Caller {
     Caller {
-        module: "fastcgi",
-        timeout_message: &TIMEOUT_MESSAGE,
-        timeout: application.idle_timeout,
         nph: application.nph,
-        as_is: false,
-        log: None,
         accounts: accounts_for_scripts(request),
+        ..Caller::new("fastcgi", &TIMEOUT_MESSAGE, application.idle_timeout)
     }
 }
 

@@ -470,14 +470,7 @@ fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<
         program: program.limited_for(request),
         settings,
     };
-    let caller = Caller {
-        module: "fcgid",
-        timeout_message: &TIMEOUT_MESSAGE,
-        timeout: options.map_or_else(|| conf.io(), |options| options.io),
-        nph: false,
-        as_is: false,
-        log: None,
-        accounts: accounts_for_scripts(request),
-    };
+    let timeout = options.map_or_else(|| conf.io(), |options| options.io);
+    let caller = Caller { accounts: accounts_for_scripts(request), ..Caller::new("fcgid", &TIMEOUT_MESSAGE, timeout) };
     Some((class, caller))
 }

@@ -216,13 +216,9 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             }
         };
         let caller = Caller {
-            module: "php",
-            timeout_message: &TIMEOUT_MESSAGE,
-            timeout: request.host::<CoreServer>().timeout(),
-            nph: false,
             as_is: true,
-            log: None,
             accounts: accounts_for_scripts(request),
+            ..Caller::new("php", &TIMEOUT_MESSAGE, request.host::<CoreServer>().timeout())
         };
         let sent = request.header("Authorization").map(String::from);
         if let Some(sent) = &sent {

@@ -87,15 +87,11 @@ pub(super) fn handle<'a>(request: &'a mut Request, script_module: &'static Scrip
 pub(super) fn caller(request: &Request, script_module: &ScriptModule) -> Caller {
     let own = (script_module.timeout)(request).filter(|own| !own.is_zero());
     let timeout = own.unwrap_or_else(|| request.host::<CoreServer>().timeout());
-    let nph = base_name(&request.mapped.filename).starts_with("nph-");
     Caller {
-        module: script_module.module,
-        timeout_message: &gateway::CGI_TIMEOUT_MESSAGE,
-        timeout,
-        nph,
-        as_is: false,
+        nph: base_name(&request.mapped.filename).starts_with("nph-"),
         log: log(request),
         accounts: accounts_for_scripts(request),
+        ..Caller::new(script_module.module, &gateway::CGI_TIMEOUT_MESSAGE, timeout)
     }
 }
 

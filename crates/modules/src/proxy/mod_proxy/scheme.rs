@@ -77,13 +77,8 @@ pub(crate) async fn respond(
     backend: &BackendProtocol,
 ) -> HandlerResult {
     let caller = Caller {
-        module: backend.module,
-        timeout_message: &TIMEOUT_MESSAGE,
-        timeout: destination.timeout,
-        nph: false,
-        as_is: false,
-        log: None,
         accounts: accounts_for_scripts(request),
+        ..Caller::new(backend.module, &TIMEOUT_MESSAGE, destination.timeout)
     };
     request.response.flush = destination.flush;
     let BackendProtocol { protocol, head, stderr, .. } = backend;
