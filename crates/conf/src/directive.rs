@@ -57,7 +57,7 @@ pub struct Directive {
     pub name: &'static str,
     /// The contexts that allow it.
     pub allowed: Allowed,
-    /// Its arguments.
+    /// Which arguments it takes, and the function that takes them.
     pub args: Args,
     /// The default, as the manual writes it; empty if there is none.
     pub default: &'static str,
@@ -120,7 +120,7 @@ pub struct ModuleInfo {
     pub source: &'static str,
     /// Whether it is available without `LoadModule`.
     pub linked: bool,
-    /// Its directives.
+    /// The rows of its table.
     pub directives: &'static [Directive],
 }
 
@@ -161,7 +161,7 @@ pub enum OnRead {
 
 /// A directive being applied: the line, its place, and the settings it changes.
 pub struct Cmd<'a> {
-    /// The line.
+    /// The line being applied.
     pub node: &'a Node,
     /// Its row in the table.
     pub row: &'static Directive,
@@ -249,7 +249,7 @@ impl Cmd<'_> {
 
 /// State shared by all lines of one configuration.
 pub struct Context {
-    /// The machine.
+    /// The files, names and environment of the machine.
     pub system: Arc<dyn System>,
     /// Loaded modules, variables, macros, `ServerRoot`.
     pub language: Language,

@@ -84,7 +84,7 @@ impl Errors {
         Errors(None)
     }
 
-    /// Keeps all errors.
+    /// Keeps errors and lets the reading continue.
     pub fn all() -> Errors {
         Errors(Some(Vec::new()))
     }
@@ -246,7 +246,7 @@ impl Level {
 pub struct Notice {
     /// The module that it comes from, as in `LogLevel` (`core`, `alias`, `mpm_prefork`).
     pub module: &'static str,
-    /// The severity.
+    /// The level at which it is logged.
     pub level: Level,
     /// The text, with `AHnnnnn:` if Apache has such a number for it.
     pub text: String,

@@ -44,7 +44,7 @@ impl Spot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt(pub Vec<Marked>);
 
-/// A physical line.
+/// A physical line of an excerpt, and the part of it that is marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// Its number in the file, counted from 1.

@@ -86,7 +86,7 @@ pub(crate) fn physical_lines(bytes: &[u8], number: u32) -> Vec<(u32, Range<usize
     lines
 }
 
-/// A physical line.
+/// A line of the text, before lines that end with a backslash are joined.
 struct Physical {
     /// The text without the line end, and without the backslash that joins it to the next line.
     body: Range<usize>,

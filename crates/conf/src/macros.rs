@@ -2,7 +2,7 @@
 
 use crate::source::Origin;
 
-/// A defined macro.
+/// A macro, ready to be used.
 #[derive(Debug)]
 pub(crate) struct Macro {
     /// The name, in lower case.

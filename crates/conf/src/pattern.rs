@@ -43,7 +43,7 @@ impl fmt::Display for MatchError {
 
 impl std::error::Error for MatchError {}
 
-/// A compiled pattern.
+/// A regular expression, compiled once and matched often.
 #[derive(Clone)]
 pub struct Regex {
     source: Box<str>,

@@ -50,7 +50,7 @@ pub struct Included {
     pub depth: usize,
     /// The line of the `Include`; `None` for the main file.
     pub line: Option<u32>,
-    /// The file.
+    /// The path of the file.
     pub file: String,
 }
 

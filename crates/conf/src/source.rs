@@ -29,7 +29,7 @@ impl Source {
 /// A line of a [`Source`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The text.
+    /// The file, or other text, that contains the line.
     pub source: Arc<Source>,
     /// The line, counted from 1: the last physical line of a directive, the opening line of a section.
     pub line: u32,

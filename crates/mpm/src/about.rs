@@ -33,10 +33,10 @@ pub const UPGRADE_MAX: Duration = Duration::from_secs(30);
 /// The way a program was started.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// Its file.
+    /// The file of the program.
     pub file: PathBuf,
     /// Its name and its arguments.
     pub arguments: Vec<OsString>,
-    /// Its working directory.
+    /// The working directory that it was started in.
     pub directory: PathBuf,
 }

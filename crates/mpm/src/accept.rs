@@ -14,9 +14,9 @@ use crate::listen::Listener;
 /// The result of an attempt to accept.
 #[derive(Debug)]
 pub(crate) enum Accept {
-    /// A connection.
+    /// A connection, and the address of its client.
     Taken(OwnedFd, SocketAddr),
-    /// None is waiting.
+    /// No connection is waiting.
     Nothing,
     /// This one was gone before we took it; there may be others.
     Gone,

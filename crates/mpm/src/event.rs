@@ -31,7 +31,7 @@ use crate::{stages, tables};
 /// How long requests may wait while the running workers make no progress, before one more is woken.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The module.
+/// `mpm_event`.
 pub(crate) static EVENT: Mpm = Mpm {
     info: &tables::EVENT,
     words: Words {

@@ -14,7 +14,7 @@ use crate::choose::Chosen;
 pub struct Generation {
     /// The module that runs it.
     pub mpm: Chosen,
-    /// The server.
+    /// What the children serve.
     pub service: Arc<dyn Service>,
     /// The settings of the main server.
     pub settings: SettingsMap,

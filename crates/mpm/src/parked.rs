@@ -99,9 +99,9 @@ impl fmt::Debug for Task {
 pub(crate) enum PollOutcome {
     /// Waits for its client.
     Parked,
-    /// Needs a worker.
+    /// The connection needs a worker.
     Serving,
-    /// Over.
+    /// The connection is over.
     Closed,
 }
 

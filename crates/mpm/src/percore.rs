@@ -19,7 +19,7 @@ use crate::{stages, tables};
 /// How many requests of a child the status page can list at once. The child serves and counts more than that.
 const ROWS: usize = 64;
 
-/// The module.
+/// `mpm_percore`.
 pub(crate) static PERCORE: Mpm = Mpm {
     info: &tables::PERCORE,
     words: Words {

@@ -21,14 +21,14 @@ pub struct Counts {
     pub room: usize,
 }
 
-/// What to do.
+/// What the parent should do about the number of its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Start this many children.
     Spawn(usize),
     /// Let this many idle children leave.
     Retire(usize),
-    /// Nothing.
+    /// Keep the children there are.
     Keep,
 }
 

@@ -27,7 +27,7 @@ use crate::plan::prefork;
 use crate::policy::Counts;
 use crate::{stages, tables};
 
-/// The module.
+/// `mpm_prefork`.
 pub(crate) static PREFORK: Mpm = Mpm {
     info: &tables::PREFORK,
     words: Words {

@@ -56,7 +56,7 @@ impl<T: Copy> Each<T> {
 pub struct Range {
     /// The smallest limit, 1 or more.
     pub least: u64,
-    /// The largest.
+    /// The largest limit.
     pub most: u64,
 }
 
@@ -74,7 +74,7 @@ impl Range {
 /// The limits of a child; `None` is without limit.
 pub type Limits = Each<Option<u64>>;
 
-/// The configured ranges.
+/// The ranges that the directives ask for; `None` is without limit.
 pub fn ranges(settings: &SettingsMap) -> Each<Option<Range>> {
     let s = settings.get::<MpmSettings>();
     let bumpy = settings.get::<BumpyLife>();

@@ -68,12 +68,12 @@ conf::settings! {
     }
 }
 
-/// A `Listen` line.
+/// The addresses and the port of a `Listen` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// The addresses; a host name may have several. Empty: every address of the machine.
     pub addresses: Vec<SocketAddr>,
-    /// The port.
+    /// The port of all addresses; 0 lets the system choose.
     pub port: u16,
     /// The protocol configured for it, in lower case.
     pub protocol: Option<String>,

@@ -20,7 +20,7 @@ pub(crate) use queue::{Sleeper, ThreadPool};
 
 /// The work of a module's threads.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// One job.
+    /// What one thread works on at a time.
     type Job: Send + 'static;
     /// A thread's own state.
     type Tools<'a>;

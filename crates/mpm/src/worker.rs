@@ -22,7 +22,7 @@ use crate::policy::Counts;
 use crate::thread_pool::{self, ThreadPool, Work};
 use crate::{stages, tables};
 
-/// The module.
+/// `mpm_worker`.
 pub(crate) static WORKER: Mpm = Mpm {
     info: &tables::WORKER,
     words: Words {

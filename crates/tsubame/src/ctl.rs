@@ -122,7 +122,7 @@ struct Endpoint {
     pid_file: Option<PathBuf>,
 }
 
-/// The parsed command line.
+/// What the command line of `tsubame ctl` asks for.
 struct Command {
     /// `--socket`
     socket: Option<PathBuf>,

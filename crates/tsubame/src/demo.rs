@@ -33,7 +33,7 @@ const FILES: &[(&str, &[u8])] = &[
 
 const CONFIGURATION: &str = include_str!("../../../conf/httpd.conf");
 
-/// The default port.
+/// The port of the demonstration, unless the command line names one.
 const PORT: u16 = 8080;
 
 /// Serves the demonstration, or a directory.

@@ -29,7 +29,7 @@ use crate::diagnosis::print;
 use crate::output;
 use crate::style::Style;
 
-/// The parsed command line.
+/// What the command line of `tsubame explain` asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     /// The URL or path.

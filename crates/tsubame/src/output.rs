@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-/// Prints text.
+/// Writes a text to standard output.
 pub(crate) fn print(text: &str) {
     write(text.as_bytes());
 }
@@ -19,7 +19,7 @@ fn write(bytes: &[u8]) {
     let _ = output.write_all(bytes).and_then(|()| output.flush());
 }
 
-/// Prints a line.
+/// Writes a line to standard output.
 pub(crate) fn line(text: &str) {
     print(&format!("{text}\n"));
 }

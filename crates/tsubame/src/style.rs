@@ -73,7 +73,7 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// The text.
+    /// The text of the finished page.
     pub(crate) fn finish(self) -> String {
         self.0
     }

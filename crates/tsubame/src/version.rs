@@ -9,7 +9,7 @@ use server::identity::Identity;
 
 use crate::output;
 
-/// Our own version.
+/// The version of Tsubame; `conf::VERSION` is the one of Apache.
 pub(crate) const OWN: &str = env!("CARGO_PKG_VERSION");
 /// The default `ServerRoot`, as in Debian's package.
 pub(crate) const SERVER_ROOT: &str = "/etc/apache2";

@@ -64,11 +64,11 @@ pub const MAX_FILE_SIZE: u64 = 10 * 1024 * 1024;
 /// Why `file()` could not read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileError {
-    /// Cannot be opened.
+    /// The file cannot be opened.
     Open,
     /// Larger than [`MAX_FILE_SIZE`].
     TooLarge,
-    /// Cannot be read.
+    /// The file cannot be read.
     Read,
 }
 

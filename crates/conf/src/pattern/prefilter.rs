@@ -6,7 +6,7 @@ use super::literal::Literal;
 /// A condition that every match of a pattern meets.
 #[derive(Debug)]
 pub(super) enum Prefilter {
-    /// Nothing is known.
+    /// Nothing is known about the texts that match.
     Unknown,
     /// Everything matches.
     Everything,

@@ -21,10 +21,10 @@ pub struct Explained {
     pub connections: Option<usize>,
 }
 
-/// A directive.
+/// A number that a directive asks for, and what became of it.
 #[derive(Clone, Debug)]
 pub struct DirectiveValue {
-    /// Its name.
+    /// The name of the directive.
     pub name: &'static str,
     /// The configured number and where it stands; `None`: the default applies.
     pub configured: Option<(i64, Origin)>,

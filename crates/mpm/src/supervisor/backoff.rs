@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A child that lived for less than this died young.
 const YOUNG: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The longest pause between two attempts to start a child.
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// After this long without a young death, the next one counts as the first again.
 const FORGET: Duration = Duration::from_secs(60);

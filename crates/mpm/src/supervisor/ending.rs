@@ -65,7 +65,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// `SIGTERM`.
+    /// Ends the children, and then the server (`SIGTERM`).
     pub(super) fn stop(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Stopping");
         self.end_new_program();

@@ -9,7 +9,7 @@ use sys::time::monotonic;
 
 use crate::recycle_policy::Limits;
 
-/// A child.
+/// A living child, and what the parent expects of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     /// Its process slot in the scoreboard.

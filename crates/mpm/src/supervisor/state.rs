@@ -49,7 +49,7 @@ pub(super) struct Sizing {
     pub(super) owed: usize,
 }
 
-/// The parent.
+/// The whole state of the parent.
 pub(super) struct Supervisor<'a> {
     /// This process, also as seen from a child.
     pub(super) pid: Pid,

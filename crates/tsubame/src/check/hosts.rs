@@ -11,7 +11,7 @@ use super::report::Report;
 use crate::diagnosis::names::name_at;
 use server::module::finding::{Finding, Topic, Weight};
 
-/// Checks addresses and names.
+/// Reports `Listen` lines, names and sections that have no effect because of others.
 pub(super) fn all(report: &mut Report, server: &Server) {
     listens(report, server);
     names(report, server);

@@ -7,7 +7,7 @@ use conf::Origin;
 
 use server::module::finding::{Finding, Topic, Weight};
 
-/// How much was examined.
+/// How much of the configuration, and of the disk, was examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
     pub(super) files: usize,
@@ -16,7 +16,7 @@ pub(super) struct Read {
     pub(super) directories: usize,
 }
 
-/// The overall result.
+/// What the findings mean for a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Starts,
@@ -46,7 +46,7 @@ impl Verdict {
 /// The whole report.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// The main file.
+    /// The main file of the configuration.
     pub(super) file: String,
     pub(super) read: Read,
     pub(super) findings: Vec<Finding>,

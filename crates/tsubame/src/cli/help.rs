@@ -64,7 +64,7 @@ impl Word {
 
 /// The help page of a command.
 pub(crate) struct HelpPage {
-    /// The command.
+    /// The name of the command.
     pub(crate) name: &'static str,
     pub(crate) purpose: &'static str,
     /// The usage lines. `{}` stands for the options in `brief`, in brackets.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use conf::Level;
 use lexopt::prelude::*;
 
-/// The parsed command line.
+/// What the command line asks for.
 pub(crate) struct Options {
     /// The name by which the server was called.
     pub(crate) program: String,

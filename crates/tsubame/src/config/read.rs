@@ -19,7 +19,7 @@ use crate::version::{self, PID_FILE};
 pub(crate) struct Configured {
     /// The server and what was read.
     pub(crate) loaded: Loaded,
-    /// The MPM.
+    /// The MPM that it chooses.
     pub(crate) mpm: Chosen,
 }
 

@@ -6,7 +6,7 @@ use server::{Failed, Loaded};
 
 /// The parts of a configuration that are used to explain an error.
 pub(crate) struct ErrorContext<'a> {
-    /// Its directives and sections.
+    /// The directives and sections of the configuration.
     pub(crate) tree: &'a [Node],
     /// The lines that took effect while the configuration was read.
     pub(crate) ran: &'a [Ran],

@@ -16,7 +16,7 @@ use super::explanation::note;
 use crate::cli::Options;
 use crate::config::{self, Configured};
 
-/// The findings.
+/// What would prevent a start.
 #[derive(Debug, Default)]
 pub(crate) struct Preflight {
     /// Why the server would not start.
@@ -32,7 +32,7 @@ pub(crate) struct Obstacle {
     pub(crate) text: String,
     /// What to do about it.
     pub(crate) help: Option<String>,
-    /// A line is missing.
+    /// The obstacle is that a line is missing.
     pub(crate) is_absence: bool,
 }
 

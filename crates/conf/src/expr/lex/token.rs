@@ -2,7 +2,7 @@
 
 use crate::expr::tree::Comparison;
 
-/// A token.
+/// The smallest meaningful part of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::expr) enum Token {
     End,

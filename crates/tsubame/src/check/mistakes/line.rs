@@ -15,7 +15,7 @@ pub(super) struct Config<'a> {
 /// A line, with the sections around it.
 pub(super) struct Line<'a> {
     pub(super) node: &'a Node,
-    /// The outermost section first.
+    /// The sections around the line, the outermost first.
     pub(super) within: Vec<&'a Node>,
     /// Whether it stands in an `.htaccess` file.
     pub(super) in_access_file: bool,
