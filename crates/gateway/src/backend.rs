@@ -7,6 +7,7 @@
 //! ([`policy`]).
 
 mod authorize;
+mod call;
 mod class;
 mod exchange;
 mod filter;
@@ -26,9 +27,9 @@ mod stream;
 mod throttle;
 
 pub use authorize::{Verdict, authorize, authorize_at};
+pub use call::{Head, RuntimeCall, StderrMessages};
 pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
-pub use exchange::StderrMessages;
 pub use filter::FilterData;
 pub use lease::set_address;
 pub use manager::{Manager, Users, serve};
-pub use run::{Head, RuntimeCall, respond, respond_over};
+pub use run::{respond, respond_over};

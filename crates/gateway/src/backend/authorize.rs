@@ -5,10 +5,10 @@ use std::sync::Arc;
 use conf::Level;
 use server::{Fields, Request, RequestBody, ScriptUse};
 
+use super::call::{BackendCall, Head, StderrMessages};
 use super::class::Class;
-use super::exchange::StderrMessages;
 use super::remote::{RemoteCall, RemoteProtocol, RemoteServer};
-use super::run::{BackendCall, Head, PoolCall};
+use super::run::PoolCall;
 use crate::caller::Caller;
 use crate::env;
 use crate::protocol::fastcgi::Role;

@@ -12,10 +12,10 @@ use runtime::executor::Timer;
 use server::{BodyError, Request, RequestBody, ScriptUse};
 use sys::process::{Reaped, Status};
 
+use super::call::{BackendCall, StderrMessages};
 use super::lease::Lease;
 use super::manager_messages::Outcome;
 use super::stream::Stream;
-use crate::caller::Caller;
 use crate::process;
 use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Messages, Protocol};
@@ -26,15 +26,6 @@ const STEPS: usize = 16;
 
 /// The longest position in a response at which another reader continues, in bytes.
 const POSITION_MAX: usize = 4096;
-
-/// How a module logs what its backends write to their standard error.
-#[derive(Clone, Copy, Debug)]
-pub struct StderrMessages {
-    /// The message for a line.
-    pub text: fn(&Request, &str) -> String,
-    /// Its level; `None`: it continues the line before.
-    pub level: fn(&str) -> Option<Level>,
-}
 
 /// An exchange with a backend: a request that it serves, and its response.
 pub(crate) struct BackendExchange {
@@ -78,17 +69,17 @@ pub(crate) struct BackendExchange {
 }
 
 impl BackendExchange {
-    /// Begins to send `head` over a connection, followed by the request's body. A backend of a pool comes with its
-    /// lease.
-    pub(crate) fn new(
+    /// Begins to send `head`, the bytes of the call's head, over a connection, followed by the request's body. A backend
+    /// of a pool comes with its lease.
+    pub(super) fn new(
         request: &mut Request,
-        protocol: Protocol,
+        call: BackendCall<'_>,
         stream: Stream,
         lease: Option<Lease>,
         head: Vec<u8>,
-        caller: &Caller,
-        stderr: StderrMessages,
     ) -> BackendExchange {
+        let BackendCall { caller, stderr, .. } = call;
+        let protocol = call.head.protocol();
         let cost = Arc::new(ScriptUse::new(lease.as_ref().map_or(Duration::ZERO, |lease| lease.waited)));
         request.account.script = Some(cost.clone());
         let pid = lease.as_ref().filter(|_| caller.accounts).map(|lease| lease.pid);
@@ -98,7 +89,7 @@ impl BackendExchange {
             unsent: head,
             sent: 0,
             body: (!request.body.is_none()).then(|| request.body.clone()),
-            data: None,
+            data: call.head.data(),
             is_data: false,
             awaiting_client: false,
             input_closed: false,
@@ -121,17 +112,9 @@ impl BackendExchange {
         };
         if exchange.body.is_none() {
             protocol.end_of_input(&mut exchange.unsent);
+            exchange.continue_with_data();
         }
         exchange
-    }
-
-    /// Adds a file after the body, for a filter.
-    pub(crate) fn followed_by(mut self, data: RequestBody) -> BackendExchange {
-        self.data = Some(data);
-        if self.body.is_none() {
-            self.continue_with_data();
-        }
-        self
     }
 
     /// Continues with the part after the body, if there is one.

@@ -19,8 +19,9 @@ use runtime::executor::{Descriptor, connect_local, timeout_at};
 use server::{HandlerResult, Request, dns};
 use sys::local::Kind;
 
-use super::exchange::{BackendExchange, StderrMessages};
-use super::run::{self, Head};
+use super::call::{BackendCall, Head, StderrMessages};
+use super::exchange::BackendExchange;
+use super::run;
 use super::stream::Stream;
 use crate::caller::Caller;
 use crate::response;
@@ -166,8 +167,8 @@ impl RemoteCall<'_> {
         back: Option<Box<dyn FnOnce() + Send>>,
     ) -> Script {
         let RemoteCall { caller, server, protocol, head, stderr } = *self;
-        let stream = Stream::new(socket);
-        let exchange = BackendExchange::new(request, head.protocol(), stream, None, bytes, caller, stderr);
+        let call = BackendCall { caller, head, stderr };
+        let exchange = BackendExchange::new(request, call, Stream::new(socket), None, bytes);
         let status_line = protocol.status_line.then(StatusLine::default);
         let failed = (protocol.failed)(&server.name);
         let remote = RemoteSource::new(exchange, back, status_line, protocol.status, failed, caller.timeout);

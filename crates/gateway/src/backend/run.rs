@@ -6,87 +6,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use conf::Level;
-use http::text::to_bytes;
 use server::{HandlerResult, Request};
 
+use super::call::{BackendCall, Head, StderrMessages};
 use super::class::Class;
-use super::exchange::{BackendExchange, StderrMessages};
-use super::filter::FilterData;
+use super::exchange::BackendExchange;
 use super::lease::{Lease, NoBackend};
 use super::manager_messages::Outcome;
 use super::stream::Stream;
 use crate::caller::Caller;
-use crate::protocol::fastcgi::Role;
-use crate::protocol::{Protocol, fastcgi, plain, script_runtime};
+use crate::protocol::Protocol;
 use crate::script::{Failure, Reached, Script};
 use crate::{env, response};
 
 /// How many backends a request may try, if one after the other is gone before it got the request.
 const TRIES: u32 = 3;
-
-/// The head of a request.
-#[derive(Clone, Debug)]
-pub enum Head {
-    /// FastCGI, in this role.
-    FastCgi(Role),
-    /// FastCGI, as a filter of this file.
-    Filter(FilterData),
-    /// The protocol of runtimes, with this call.
-    Runtime(RuntimeCall),
-    /// SCGI.
-    Scgi,
-    /// uwsgi.
-    Uwsgi,
-}
-
-/// A call of a handler in a runtime: the handler, and what it gets to know besides the environment
-/// (`docs/backend-protocol.md`).
-#[derive(Clone, Debug, Default)]
-pub struct RuntimeCall(Vec<(&'static str, Vec<u8>)>);
-
-impl RuntimeCall {
-    /// Adds a text. A name may occur several times.
-    pub fn add(&mut self, name: &'static str, text: &str) {
-        self.0.push((name, to_bytes(text).into_owned()));
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, text)| (name.as_bytes(), &text[..]))
-    }
-}
-
-impl Head {
-    /// The protocol after the head.
-    pub fn protocol(&self) -> Protocol {
-        match self {
-            Head::FastCgi(_) | Head::Filter(_) => Protocol::FastCgi,
-            Head::Runtime(_) => Protocol::Runtime,
-            Head::Scgi | Head::Uwsgi => Protocol::Plain,
-        }
-    }
-
-    /// Its bytes, for a connection that stays open after the request or not. `Err`: the request does not fit.
-    pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
-        let pairs = env::pairs(&request.env);
-        self.of_pairs(request, keep, pairs.iter().map(|(name, value)| (&**name, &**value)))
-    }
-
-    /// The bytes of a request with these variables.
-    pub(super) fn of_pairs<'a>(
-        &'a self,
-        request: &Request,
-        keep: bool,
-        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<Vec<u8>, usize> {
-        match self {
-            Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
-            Head::Filter(_) => Ok(fastcgi::open(Role::Filter, keep, pairs)),
-            Head::Runtime(call) => script_runtime::open(call.pairs(), pairs),
-            Head::Scgi => Ok(plain::scgi(request.body.length().unwrap_or(0), pairs)),
-            Head::Uwsgi => plain::uwsgi(pairs),
-        }
-    }
-}
 
 /// Lets a backend of the class serve the request, and turns its output into a response.
 pub async fn respond(
@@ -128,17 +62,6 @@ pub async fn respond_over(
     }
 }
 
-/// How a request is put to a backend.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BackendCall<'a> {
-    /// The module that has the request.
-    pub(super) caller: &'a Caller,
-    /// The form of the request's head.
-    pub(super) head: &'a Head,
-    /// How its standard error is logged.
-    pub(super) stderr: StderrMessages,
-}
-
 impl BackendCall<'_> {
     /// Sends the request over a connection, and waits until the response begins. A backend of a pool comes with its lease.
     async fn begin(
@@ -148,12 +71,8 @@ impl BackendCall<'_> {
         lease: Option<Lease>,
         bytes: Vec<u8>,
     ) -> Result<Script, Failure> {
-        let BackendCall { caller, head, stderr } = *self;
-        let mut exchange = BackendExchange::new(request, head.protocol(), stream, lease, bytes, caller, stderr);
-        if let Head::Filter(data) = head {
-            exchange = exchange.followed_by(data.body());
-        }
-        let mut script = Script::new(Box::new(exchange), caller);
+        let exchange = BackendExchange::new(request, *self, stream, lease, bytes);
+        let mut script = Script::new(Box::new(exchange), self.caller);
         script.begins(request).await?;
         Ok(script)
     }
