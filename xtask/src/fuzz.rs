@@ -36,7 +36,7 @@ const TIMEOUT: u32 = 10;
 const MEMORY: u32 = 2048;
 
 /// The most time for a number of inputs, in seconds: no target makes the others wait.
-const RUNS_SECONDS: u32 = 5;
+const RUNS_SECONDS: u32 = 2;
 
 /// What to do with a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
