@@ -1,5 +1,4 @@
-//! Waiting for what must happen: with a deadline, never for a fixed time. Nothing else in a test sleeps, but the clients of
-//! a load.
+//! Waiting for what must happen: with a deadline, never for a fixed time. The one place where a test may sleep.
 
 use std::time::{Duration, Instant};
 

@@ -104,11 +104,6 @@ impl Load {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a pause that makes load moderate synchronizes nothing")]
-fn rest() {
-    std::thread::sleep(REST);
-}
-
 /// Requests over one connection until the server ends it.
 fn converse(
     address: SocketAddr,
@@ -140,7 +135,7 @@ fn converse(
         if response.closes() {
             return Ok(());
         }
-        rest();
+        client.hears_nothing_for(REST);
     }
     Ok(())
 }
