@@ -126,7 +126,7 @@ fn the_verdict_says_whether_limits_were_kept() {
     let failed = "Failed, because errors > 0 (it is 20) and 4xx > 5% (it is 100.00 %): asked by ";
     assert!(status == Some(99) && verdict.starts_with(failed), "{verdict}");
     // So short a load may keep a thread of the generator busy throughout, which the verdict then adds.
-    assert!(verdict.contains(", but 20 answers had the wrong status or body"), "{verdict}");
+    assert!(verdict.contains(", but 20 responses had the wrong status or body"), "{verdict}");
 }
 
 #[test]
