@@ -1,8 +1,6 @@
 //! `advise` beside a server with a scripted status page: its observations, its decision, and its answer to a page that
 //! is not a status page.
 
-#![forbid(unsafe_code)]
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::iter::repeat;
 use std::net::{SocketAddr, TcpListener};

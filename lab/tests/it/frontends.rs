@@ -1,10 +1,6 @@
 //! The tools whose options and output the generator imitates, beside the tools themselves on the same server: the same
 //! lines, with other numbers in them.
 
-#![forbid(unsafe_code)]
-
-mod scripted;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output, Stdio};
@@ -12,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::scripted;
 
 /// A plain server.
 fn serve() -> SocketAddr {

@@ -1,8 +1,5 @@
 //! Applications on a plain server that remembers what it was asked, and what tests of sessions need besides.
 
-// Each test uses only a part.
-#![allow(dead_code)]
-
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,9 +1,5 @@
 //! Sessions of users, as `load --scenario` plays them, seen by the server.
 
-#![forbid(unsafe_code)]
-
-mod scripted;
-
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use scripted::site::{File, Seen, Site, echo, lab, said, serve, text};
+use crate::scripted;
+use crate::scripted::site::{File, Seen, Site, echo, lab, said, serve, text};
 use serde_json::Value;
 
 /// A shop: a form with a token, a login that needs it and leads to a basket, which needs a cookie.

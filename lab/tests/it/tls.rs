@@ -1,16 +1,12 @@
 //! Loads over TLS and HTTP/2, against scripted servers: the results are counted exactly.
 
-#![forbid(unsafe_code)]
-
-mod scripted;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use crate::scripted::{Encrypted, Identity, Manner, attend, attend_http2, listen};
 use rustix::net::sockopt::set_socket_linger;
-use scripted::{Encrypted, Identity, Manner, attend, attend_http2, listen};
 use serde_json::{Value, json};
 
 fn load(arguments: &[&str]) -> (Value, Output) {

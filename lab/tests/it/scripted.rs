@@ -1,8 +1,5 @@
 //! Scripted servers, over TLS and in the clear.
 
-// Each test uses only a part.
-#![allow(dead_code)]
-
 pub mod site;
 
 use std::io::{BufRead as _, BufReader, Read, Write};

@@ -1,12 +1,8 @@
 //! Sessions of users, as `httperf --wsesslog` plays them, seen by the server.
 
-#![forbid(unsafe_code)]
-
-mod scripted;
-
 use std::process::Output;
 
-use scripted::site::{File, Site, echo, lab, said, text};
+use crate::scripted::site::{File, Site, echo, lab, said, text};
 
 /// The output of `httperf` for this server.
 fn httperf(site: &Site, arguments: &[&str]) -> Output {

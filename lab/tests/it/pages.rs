@@ -1,9 +1,5 @@
 //! Reports for a browser: each begins with its verdict, and loads nothing from elsewhere.
 
-#![forbid(unsafe_code)]
-
-mod scripted;
-
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -11,6 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use quick_xml::events::Event;
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::scripted;
 
 /// A plain server, which reports every connection.
 fn serve() -> (SocketAddr, Receiver<()>) {

@@ -1,7 +1,5 @@
 //! `top` without a terminal, beside a server with a scripted status page and a load on it.
 
-#![forbid(unsafe_code)]
-
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

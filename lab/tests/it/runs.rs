@@ -1,8 +1,6 @@
 //! Small runs, from outside: interrupted by both signals, continued, and refused under other settings; and two
 //! configurations compared.
 
-#![forbid(unsafe_code)]
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -1,0 +1,14 @@
+//! The laboratory from outside: its commands against real and scripted servers.
+
+#![forbid(unsafe_code)]
+
+mod advise;
+mod frontends;
+mod httperf_sessions;
+mod pages;
+mod runs;
+mod scripted;
+mod sessions;
+mod tls;
+mod top;
+mod tune;
