@@ -86,7 +86,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
     let place = Place::new("tune");
-    let output = place.tune(&["--budget", "15s", "--rounds", "2"]).wait_with_output().expect("its end");
+    let output = place.tune(&["--budget", "10s", "--rounds", "2"]).wait_with_output().expect("its end");
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("event: answers per second") && text.contains("Measured in turn"), "{text}");
@@ -142,7 +142,7 @@ fn files_beside_a_configuration_of_nginx_stay_as_they_are() {
     let before = names.map(|name| std::fs::read_to_string(place.0.join(name)).expect("a file"));
     let output = Command::new(LAB)
         .args(["tune", "nginx.conf", "--server", "nginx", "--path", "/index.html", "-c", "8", "-d", "100ms"])
-        .args(["--budget", "6s", "--rounds", "2"])
+        .args(["--budget", "4s", "--rounds", "2"])
         .current_dir(&place.0)
         .env("TMPDIR", place.0.join("scratch"))
         .output()
@@ -159,7 +159,7 @@ fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
     let mut child = place.tune(&["--budget", "10m"]);
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut all = String::new();
-    while !all.lines().any(|line| line.starts_with("[5/")) {
+    while !all.lines().any(|line| line.starts_with("[3/")) {
         assert_ne!(lines.read_line(&mut all).expect("text"), 0, "it ended too early: {all}");
     }
     let id = child.id().to_string();
