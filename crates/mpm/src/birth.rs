@@ -19,20 +19,25 @@ use crate::plan::Plan;
 /// The exit status after a panic (that of a Rust program).
 const PANICKED: i32 = 101;
 
-/// The exit status of a child that has served.
-fn exit_status(module: &'static str, ended: io::Result<()>) -> i32 {
-    match ended {
-        Ok(()) => 0,
-        Err(error) if sys::is_shortage(&error) => {
-            let text = "a child cannot serve; it is tried again once a second";
-            runtime::log!(module, Alert, "{}: {text}", sys::describe(&error));
-            SICK
-        }
-        Err(error) => {
-            runtime::log!(module, Emerg, "{}: a child cannot serve", sys::describe(&error));
-            FATAL
-        }
+/// Logs why a child ends, and returns its exit status. After a shortage another child may have more luck; any other
+/// error ends a server in which no child has served yet.
+fn failure_status(module: &str, error: &io::Error, what: &str) -> i32 {
+    if sys::is_shortage(error) {
+        runtime::log!(module, Alert, "{}: {what}; it is tried again once a second", sys::describe(error));
+        SICK
+    } else {
+        runtime::log!(module, Emerg, "{}: {what}", sys::describe(error));
+        FATAL
     }
+}
+
+/// Why a child could not be prepared.
+#[derive(Debug)]
+enum BirthError {
+    /// A step of the preparation failed.
+    Step { step: String, error: io::Error },
+    /// The parent ended before the child could ask to end with it.
+    ParentGone,
 }
 
 /// Everything the parent prepared for a child.
@@ -64,13 +69,18 @@ impl Birth {
                 let service = child.service;
                 // The panic is already on standard error; the service's buffered log lines must not be lost with the
                 // child.
-                let status =
-                    catch_unwind(AssertUnwindSafe(|| exit_status(module, (mpm.serve)(child)))).unwrap_or(PANICKED);
+                let status = catch_unwind(AssertUnwindSafe(|| match (mpm.serve)(child) {
+                    Ok(()) => 0,
+                    Err(error) => failure_status(module, &error, "a child cannot serve"),
+                }));
                 service.before_end();
-                status
+                status.unwrap_or(PANICKED)
             }
-            Err(error) => {
-                runtime::log!(module, Emerg, "{error}: a child cannot start");
+            Err(BirthError::Step { step, error }) => {
+                failure_status(module, &error, &format!("{step}: a child cannot start"))
+            }
+            Err(BirthError::ParentGone) => {
+                runtime::log!(module, Emerg, "the parent is gone: a child cannot start");
                 FATAL
             }
         }
@@ -78,29 +88,29 @@ impl Birth {
 
     /// The order matters: the title needs `/proc/self`, which a changed user may not read; the kernel forgets the death
     /// signal when the user changes; the service starts as the user it serves as.
-    fn prepare(self) -> Result<(&'static Mpm, Child), String> {
-        let explain = |what: &str| {
-            let what = what.to_string();
-            move |error: io::Error| format!("{}: {what}", sys::describe(&error))
+    fn prepare(self) -> Result<(&'static Mpm, Child), BirthError> {
+        let failed = |step: &str| {
+            let step = step.to_string();
+            move |error: io::Error| BirthError::Step { step, error }
         };
         if let Some((_, program)) = &self.parent {
             // Without it the server runs all the same.
             let _ = expose_to_shortage(BEFORE_PARENT);
             let title = format!("{program}: {} child", self.mpm.info.log_name());
-            set_title(&title).map_err(explain("process title"))?;
+            set_title(&title).map_err(failed("process title"))?;
         }
         if let Some(identity) = &self.identity {
             let who = format!("becoming user {} and group {}", identity.uid, identity.gid);
-            identity.assume().map_err(explain(&who))?;
+            identity.assume().map_err(failed(&who))?;
         }
         if let Some(directory) = &self.core_dump_directory {
-            std::env::set_current_dir(directory).map_err(explain(directory))?;
-            allow_core_dumps().map_err(explain("core dumps"))?;
+            std::env::set_current_dir(directory).map_err(failed(directory))?;
+            allow_core_dumps().map_err(failed("core dumps"))?;
         }
         if let Some((parent, _)) = self.parent
-            && !die_with(parent, Signal::TERM).map_err(explain("parent death signal"))?
+            && !die_with(parent, Signal::TERM).map_err(failed("parent death signal"))?
         {
-            return Err("the parent is gone".to_string());
+            return Err(BirthError::ParentGone);
         }
         if let Some(most) = self.max_mem_free {
             sys::memory::keep_free(
@@ -121,5 +131,19 @@ impl Birth {
             log_name: self.mpm.info.log_name(),
         };
         Ok((self.mpm, child))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::errno::TOO_MANY_FILES;
+
+    use super::*;
+
+    #[test]
+    fn only_a_shortage_passes() {
+        let status = |error: io::Error| failure_status("mpm_prefork", &error, "process title: a child cannot start");
+        assert_eq!(status(io::Error::from_raw_os_error(TOO_MANY_FILES)), SICK);
+        assert_eq!(status(io::ErrorKind::PermissionDenied.into()), FATAL);
     }
 }
