@@ -20,7 +20,7 @@ use sys::event_loop::{Entered, Handle};
 
 use crate::child::Child;
 use crate::listener::{self, Dispatcher, MAKE_ROOM};
-use crate::mpm::{Mpm, Words};
+use crate::mpm::{Mpm, SizingWords, Words};
 use crate::parked::{Connections, PollOutcome, Task};
 use crate::plan::explain::Kind;
 use crate::plan::{self, threaded};
@@ -42,18 +42,20 @@ pub(crate) static EVENT: Mpm = Mpm {
         graceful: "AH00493: SIGUSR1 received.  Doing graceful restart",
         restart: "AH00494: SIGHUP received.  Attempting to restart",
         cannot_fork: "AH00481: fork: Unable to fork new process",
-        limit_reached: "AH00484: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-        limit_near: Some(
-            "AH10159: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
-                     setting",
-        ),
-        busy: |_rate, spawned, Counts { idle, children, .. }| {
-            format!(
-                "AH00486: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
-                 Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, {children} active \
-                 children"
-            )
-        },
+        sizing: Some(SizingWords {
+            limit_reached: "AH00484: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+            limit_near: Some(
+                "AH10159: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
+                         setting",
+            ),
+            busy: |_rate, spawned, Counts { idle, children, .. }| {
+                format!(
+                    "AH00486: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
+                     Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, {children} active \
+                     children"
+                )
+            },
+        }),
     },
     plan: |settings, when| threaded(&plan::EVENT, tables::EVENT.log_name(), settings, when),
     kind: Kind::Async,

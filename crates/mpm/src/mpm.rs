@@ -39,10 +39,23 @@ pub(crate) struct Words {
     pub(crate) graceful: &'static str,
     pub(crate) restart: &'static str,
     pub(crate) cannot_fork: &'static str,
+    /// About the number of children; `None` where that number is fixed.
+    pub(crate) sizing: Option<SizingWords>,
+}
+
+/// The messages about a number of children that follows the load.
+pub(crate) struct SizingWords {
     /// No more children may be started, and no worker is idle.
     pub(crate) limit_reached: &'static str,
     /// No more children may be started, and fewer workers are idle than should be; `None` where that is the same.
     pub(crate) limit_near: Option<&'static str>,
     /// Makes the message from the rate, the number of children started, and the counts.
     pub(crate) busy: fn(usize, usize, Counts) -> String,
+}
+
+impl Words {
+    /// Whether the log distinguishes "none idle" from "too few idle" when no more children may be started.
+    pub(crate) fn tells_near(&self) -> bool {
+        self.sizing.as_ref().is_some_and(|words| words.limit_near.is_some())
+    }
 }

@@ -21,7 +21,7 @@ use sys::watch::{Interest, Watched, watch};
 use crate::accept::{Accept, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
 use crate::listen::Listeners;
-use crate::mpm::{Mpm, Words};
+use crate::mpm::{Mpm, SizingWords, Words};
 use crate::plan::explain::Kind;
 use crate::plan::prefork;
 use crate::policy::Counts;
@@ -38,14 +38,16 @@ pub(crate) static PREFORK: Mpm = Mpm {
         graceful: "AH00171: Graceful restart requested, doing restart",
         restart: "AH00173: SIGHUP received.  Attempting to restart",
         cannot_fork: "AH00159: fork: Unable to fork new process",
-        limit_reached: "AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-        limit_near: None,
-        busy: |rate, _spawned, Counts { idle, children, .. }| {
-            format!(
-                "AH00162: server seems busy, (you may need to increase StartServers, or Min/MaxSpareServers), spawning {rate} \
-                 children, there are {idle} idle, and {children} total children"
-            )
-        },
+        sizing: Some(SizingWords {
+            limit_reached: "AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+            limit_near: None,
+            busy: |rate, _spawned, Counts { idle, children, .. }| {
+                format!(
+                    "AH00162: server seems busy, (you may need to increase StartServers, or Min/MaxSpareServers), spawning {rate} \
+                     children, there are {idle} idle, and {children} total children"
+                )
+            },
+        }),
     },
     plan: |settings, when| prefork(tables::PREFORK.log_name(), settings, when),
     kind: Kind::Processes,

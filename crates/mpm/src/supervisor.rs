@@ -71,7 +71,7 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
             return ExitCode::FAILURE;
         }
     };
-    let tells_near = first.mpm.0.words.limit_near.is_some();
+    let tells_near = first.mpm.0.words.tells_near();
     let mut supervisor = Supervisor {
         pid: Pid::own(),
         callbacks,

@@ -15,7 +15,7 @@ use sys::block_on;
 
 use crate::child::Child;
 use crate::listener::{self, Dispatcher};
-use crate::mpm::{Mpm, Words};
+use crate::mpm::{Mpm, SizingWords, Words};
 use crate::plan::explain::Kind;
 use crate::plan::{self, threaded};
 use crate::policy::Counts;
@@ -33,18 +33,20 @@ pub(crate) static WORKER: Mpm = Mpm {
         graceful: "AH00297: SIGUSR1 received.  Doing graceful restart",
         restart: "AH00298: SIGHUP received.  Attempting to restart",
         cannot_fork: "AH00283: fork: Unable to fork new process",
-        limit_reached: "AH00286: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-        limit_near: Some(
-            "AH00287: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
-                     setting",
-        ),
-        busy: |_rate, spawned, Counts { idle, children, .. }| {
-            format!(
-                "AH00289: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
-                 Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, and {children} \
-                 total children"
-            )
-        },
+        sizing: Some(SizingWords {
+            limit_reached: "AH00286: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+            limit_near: Some(
+                "AH00287: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
+                         setting",
+            ),
+            busy: |_rate, spawned, Counts { idle, children, .. }| {
+                format!(
+                    "AH00289: server seems busy, (you may need to increase StartServers, ThreadsPerChild or \
+                     Min/MaxSpareThreads), spawning {spawned} children, there are around {idle} idle threads, and {children} \
+                     total children"
+                )
+            },
+        }),
     },
     plan: |settings, when| threaded(&plan::WORKER, tables::WORKER.log_name(), settings, when),
     kind: Kind::Threads,

@@ -101,7 +101,7 @@ impl Supervisor<'_> {
         self.begin_generation(how == Restart::Hard);
         self.helpers.add(helpers, self.number);
         self.start_helpers();
-        let tells_near = self.generation.mpm.0.words.limit_near.is_some();
+        let tells_near = self.generation.mpm.0.words.tells_near();
         if how == Restart::Graceful {
             // As many as before, so that the clients of the old generation do not overrun the new one: those that turn
             // out to be too many leave one by one.
