@@ -27,6 +27,17 @@ const STEPS: usize = 16;
 /// The longest position in a response at which another reader continues, in bytes.
 const POSITION_MAX: usize = 4096;
 
+/// Whether more of a response may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResponseState {
+    /// More of it may come.
+    Open,
+    /// Nothing more comes over this connection.
+    Ended,
+    /// The response is complete, and the connection may carry another request.
+    Complete,
+}
+
 /// An exchange with a backend: a request that it serves, and its response.
 pub(crate) struct BackendExchange {
     protocol: Protocol,
@@ -38,24 +49,20 @@ pub(crate) struct BackendExchange {
     body: Option<RequestBody>,
     /// The part after the body: the file of a filter.
     data: Option<RequestBody>,
-    /// Has already replaced the body.
+    /// Whether `data` has taken the place of `body`.
     is_data: bool,
-    /// Its next piece has to come from the client.
+    /// The next piece of the body has to come from the client.
     awaiting_client: bool,
     /// The backend reads no further.
     input_closed: bool,
     frames: Frames,
     decoded: Messages,
     received: Vec<u8>,
-    /// Something was sent to the backend.
-    sent_any: bool,
-    /// Something has come from the backend.
-    received_any: bool,
-    ended: bool,
-    /// Why it cannot go on, reported after everything that came before.
+    /// How far the request has got.
+    reached: Reached,
+    state: ResponseState,
+    /// Why the response cannot go on, reported after everything that came before.
     failure: Option<Failure>,
-    /// The response is complete.
-    completed: bool,
     lease: Option<Lease>,
     cost: Arc<ScriptUse>,
     /// The backend's processor time at the beginning of the request, if it is wanted.
@@ -96,11 +103,9 @@ impl BackendExchange {
             frames: Frames::new(protocol),
             decoded: Messages::default(),
             received: Vec::new(),
-            sent_any: false,
-            received_any: false,
-            ended: false,
+            reached: Reached::Nothing,
+            state: ResponseState::Open,
             failure: None,
-            completed: false,
             lease,
             cost,
             used: pid.and_then(sys::process::processor_time),
@@ -131,7 +136,7 @@ impl BackendExchange {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(Ok(sent)) => {
                         self.sent += sent;
-                        self.sent_any = true;
+                        self.reached = self.reached.max(Reached::Request);
                         self.active = Instant::now();
                     }
                     // The backend may have answered all the same.
@@ -170,7 +175,7 @@ impl BackendExchange {
     /// Takes received bytes. `None`: no event.
     fn receive(&mut self, cx: &mut Context<'_>, request: &Request, output: &mut Vec<u8>) -> Poll<Option<Event>> {
         self.received.clear();
-        self.received.reserve(if self.received_any { PIECE } else { FIRST_PIECE });
+        self.received.reserve(if self.reached == Reached::Response { PIECE } else { FIRST_PIECE });
         match ready!(self.stream.poll_read(cx, &mut self.received)) {
             Ok(0) if self.protocol.ends_with_connection() => {
                 self.decoded.end = Some(End::default());
@@ -179,7 +184,7 @@ impl BackendExchange {
             Err(error) => return Poll::Ready(Some(self.lost(request, Some(&error)))),
             Ok(_) => {
                 self.active = Instant::now();
-                self.received_any = true;
+                self.reached = Reached::Response;
             }
         }
         let before = output.len();
@@ -188,7 +193,7 @@ impl BackendExchange {
             self.give_back(Outcome::Failed);
             // The output before that counts.
             if self.decoded.end.take().is_some() {
-                self.ended = true;
+                self.state = ResponseState::Ended;
                 return Poll::Ready(Some(if output.len() > before { Event::Output } else { Event::Ended }));
             }
             let text = format!("cannot understand the backend of {}: {}", request.mapped.filename, invalid.0);
@@ -197,7 +202,7 @@ impl BackendExchange {
                 self.failure = Some(failure);
                 return Poll::Ready(Some(Event::Output));
             }
-            self.ended = true;
+            self.state = ResponseState::Ended;
             return Poll::Ready(Some(Event::Failed(failure)));
         }
         self.report(request);
@@ -216,7 +221,7 @@ impl BackendExchange {
                 Some(Event::Failed(Failure::new(status, Level::Error, text)))
             }
             _ if output.len() > before => Some(Event::Output),
-            _ if self.ended => Some(Event::Ended),
+            _ if self.has_ended() => Some(Event::Ended),
             _ => None,
         })
     }
@@ -245,17 +250,15 @@ impl BackendExchange {
 
     /// The connection ended before the response did.
     fn lost(&mut self, request: &Request, error: Option<&io::Error>) -> Event {
-        self.ended = true;
+        self.state = ResponseState::Ended;
         self.give_back(Outcome::Failed);
         let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
-        let when = if self.received_any { "in the middle of its answer" } else { "before it answered" };
-        let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);
-        let reached = match (self.received_any, self.sent_any) {
-            (true, _) => Reached::Response,
-            (false, true) => Reached::Request,
-            (false, false) => Reached::Nothing,
+        let when = match self.reached {
+            Reached::Response => "in the middle of its answer",
+            Reached::Nothing | Reached::Request => "before it answered",
         };
-        Event::Failed(Failure { reached, ..Failure::new(500, Level::Error, text) })
+        let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);
+        Event::Failed(Failure { reached: self.reached, ..Failure::new(500, Level::Error, text) })
     }
 
     fn give_back(&mut self, outcome: Outcome) {
@@ -266,13 +269,15 @@ impl BackendExchange {
 
     /// Whether the connection can serve another request: the response is complete, and the whole request has been sent.
     pub(crate) fn is_reusable(&self) -> bool {
-        self.completed && self.has_sent_request()
+        self.state == ResponseState::Complete && self.has_sent_request()
     }
 
     /// Gives the backend back after a complete response. Returns why there is no response, if the backend says so.
     fn end(&mut self, end: End) -> Option<(u16, String)> {
-        self.ended = true;
-        self.completed = !end.last && !self.protocol.ends_with_connection();
+        self.state = match end.last || self.protocol.ends_with_connection() {
+            true => ResponseState::Ended,
+            false => ResponseState::Complete,
+        };
         let Some(lease) = self.lease.take() else { return end.refused };
         let pid = lease.pid;
         let used = end.used.or_else(|| {
@@ -306,10 +311,10 @@ impl Source for BackendExchange {
             return Poll::Pending;
         }
         if let Some(failure) = self.failure.take() {
-            self.ended = true;
+            self.state = ResponseState::Ended;
             return Poll::Ready(Event::Failed(failure));
         }
-        if self.ended {
+        if self.has_ended() {
             return Poll::Ready(Event::Ended);
         }
         let has_more_input = match self.feed(cx) {
@@ -340,7 +345,7 @@ impl Source for BackendExchange {
     }
 
     fn has_ended(&self) -> bool {
-        self.ended
+        self.state != ResponseState::Open
     }
 
     fn settle(&mut self) {}
