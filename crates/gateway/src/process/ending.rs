@@ -26,7 +26,7 @@ pub struct ProcessGuard {
     permitted: Option<Permitted>,
     /// The descriptor that reports its end, once somebody waits for that.
     end: Option<Watched>,
-    /// Ended because it failed.
+    /// Whether the script is ended for a failure of its own.
     failed: bool,
 }
 

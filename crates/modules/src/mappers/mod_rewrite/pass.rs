@@ -102,7 +102,7 @@ pub(super) struct Pass<'r> {
     pub(super) mapped: Option<(String, Option<Meta>)>,
     /// The last rule with a substitution.
     pub(super) last: Option<Arc<Rule>>,
-    /// The pattern and the line of the last rule that did anything, for who asks why.
+    /// The pattern and the line of the last rule that did anything, for an explanation.
     pub(super) noted: Option<(String, Origin)>,
     /// The status for a redirect of the client.
     pub(super) status: u16,
