@@ -65,9 +65,11 @@ impl Connections {
 #[derive(Debug)]
 pub(crate) enum NoBackend {
     /// The manager refuses: the status for the client, and why.
-    Refused(u16, String),
+    Refused { status: u16, why: String },
     /// There is no manager.
     NoManager,
+    /// What the class says of its program is too long for a message to the manager.
+    TooLong,
     /// The process manager could not be asked.
     Failed(io::Error),
 }
@@ -113,13 +115,13 @@ impl Lease {
         let deadline = began + class.settings.wait + PATIENCE;
         let packet = FromChild::Backend(version, &bytes).encode();
         if packet.len() > PACKET_MAX {
-            return Err(NoBackend::Failed(io::ErrorKind::FileTooLarge.into()));
+            return Err(NoBackend::TooLong);
         }
         let (connection, message, mut descriptors) = request_backend(connection, &packet, deadline).await?;
         match message {
-            FromManager::Refused(status, text) => {
+            FromManager::Refused { status, why } => {
                 connections().keep(connection);
-                Err(NoBackend::Refused(status, text))
+                Err(NoBackend::Refused { status, why })
             }
             FromManager::Granted(grant) => {
                 let socket = descriptors.pop().ok_or_else(|| NoBackend::Failed(io::ErrorKind::InvalidData.into()))?;

@@ -48,7 +48,7 @@ pub(super) enum FromManager {
     /// Here is a connection to a backend.
     Granted(Grant),
     /// There is none: the status for the client, and why.
-    Refused(u16, String),
+    Refused { status: u16, why: String },
 }
 
 /// A lease at its beginning.
@@ -117,7 +117,7 @@ impl FromManager {
                 let numbers = [pid, *served, u64::from(*queued), *lease, *row, *place, *more];
                 [0].into_iter().chain(numbers.into_iter().flat_map(u64::to_ne_bytes)).collect()
             }
-            FromManager::Refused(status, text) => [&[1], &status.to_ne_bytes()[..], text.as_bytes()].concat(),
+            FromManager::Refused { status, why } => [&[1], &status.to_ne_bytes()[..], why.as_bytes()].concat(),
         }
     }
 
@@ -138,8 +138,9 @@ impl FromManager {
                 })
             }
             1 => {
-                let (status, text) = rest.split_first_chunk()?;
-                FromManager::Refused(u16::from_ne_bytes(*status), String::from_utf8_lossy(text).into_owned())
+                let (status, why) = rest.split_first_chunk()?;
+                let (status, why) = (u16::from_ne_bytes(*status), String::from_utf8_lossy(why).into_owned());
+                FromManager::Refused { status, why }
             }
             _ => return None,
         })
@@ -327,7 +328,7 @@ mod tests {
             assert_eq!(FromChild::decode(&message.encode()), Some(message));
         }
         let grant = Grant { pid: Pid::own(), served: 7, queued: true, lease: 1, row: 2, place: u64::MAX, more: 3 };
-        for message in [FromManager::Granted(grant), FromManager::Refused(503, "why".into())] {
+        for message in [FromManager::Granted(grant), FromManager::Refused { status: 503, why: "why".into() }] {
             assert_eq!(FromManager::decode(&message.encode()), Some(message));
         }
         assert_eq!((FromChild::decode(&[]), FromChild::decode(&[9])), (None, None));

@@ -22,6 +22,7 @@ use super::throttle::{Failures, ScoreState};
 use crate::gate::Permit;
 
 use backend::Backend;
+pub(super) use lending::LeaseProgress;
 
 /// The result for a request.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub(super) enum Granted {
     /// A backend: its number, a connection to it, and the data for the child.
     Backend { number: u64, socket: Arc<OwnedFd>, grant: Grant },
     /// None: the status for the client, and why.
-    None(u16, String),
+    Refused { status: u16, why: String },
 }
 
 /// A request that waits for a backend.
@@ -131,11 +132,12 @@ impl Pool {
         self.used = Instant::now();
         if self.failures.are_hopeless() && self.count() == 0 && self.now() < self.failures.allow_start_at() {
             self.row.add(Field::Refused, 1);
-            return Err(Granted::None(503, self.hopeless()));
+            return Err(Granted::Refused { status: 503, why: self.hopeless() });
         }
         if self.queue.len() as u64 >= self.class.settings.queue {
             self.row.add(Field::Refused, 1);
-            return Err(Granted::None(503, format!("{} requests are already waiting for a backend", self.queue.len())));
+            let why = format!("{} requests are already waiting for a backend", self.queue.len());
+            return Err(Granted::Refused { status: 503, why });
         }
         let granted = Awaited::default();
         self.queue.push_back(Waiter { number, version, came: Instant::now(), granted: granted.clone() });
@@ -153,21 +155,21 @@ impl Pool {
     }
 
     /// Refuses a request that has waited too long.
-    pub(super) fn refuse(&mut self, number: u64, text: String) {
+    pub(super) fn refuse(&mut self, number: u64, why: String) {
         if let Some(index) = self.queue.iter().position(|waiter| waiter.number == number)
             && let Some(waiter) = self.queue.remove(index)
         {
             self.row.add(Field::Refused, 1);
             self.row.set(Field::Waiting, self.queue.len() as u64);
-            waiter.granted.set(Granted::None(503, text));
+            waiter.granted.set(Granted::Refused { status: 503, why });
         }
     }
 
     /// Refuses all waiting requests: there will be no backend.
-    fn refuse_all(&mut self, status: u16, text: &str) {
+    fn refuse_all(&mut self, status: u16, why: &str) {
         self.row.add(Field::Refused, self.queue.len() as u64);
         for waiter in self.queue.drain(..) {
-            waiter.granted.set(Granted::None(status, text.to_string()));
+            waiter.granted.set(Granted::Refused { status, why: why.to_string() });
         }
     }
 

@@ -1,6 +1,5 @@
 //! The whole way of a request through a backend.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -150,11 +149,9 @@ pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Han
 /// Logs why there is no backend. Returns the status of the response.
 fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
     let (status, why) = match none {
-        NoBackend::Refused(status, why) => (status, why),
+        NoBackend::Refused { status, why } => (status, why),
         NoBackend::NoManager => (503, "there is no process manager".to_string()),
-        NoBackend::Failed(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            (500, "its command and environment are too long".to_string())
-        }
+        NoBackend::TooLong => (500, "its command and environment are too long".to_string()),
         NoBackend::Failed(error) => (503, format!("cannot reach the process manager: {}", sys::describe(&error))),
     };
     request.log(

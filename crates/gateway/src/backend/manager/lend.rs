@@ -13,7 +13,7 @@ use sys::watch::{Interest, Watched, watch};
 use super::shared::{PIECE, Shared};
 use crate::backend::class::Version;
 use crate::backend::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
-use crate::backend::pool::Granted;
+use crate::backend::pool::{Granted, LeaseProgress};
 use crate::backend::reason::Reason;
 use crate::protocol::{Frames, Messages};
 
@@ -39,8 +39,8 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
             Granted::Backend { number, socket, grant } => {
                 lend(&shared, &connection, &mut packet, &Lent { index, number, socket, grant }).await
             }
-            Granted::None(status, text) => {
-                match sys::local::send(connection.get_ref(), &FromManager::Refused(status, text).encode(), &[]) {
+            Granted::Refused { status, why } => {
+                match sys::local::send(connection.get_ref(), &FromManager::Refused { status, why }.encode(), &[]) {
                     Ok(_) => receive(&connection, &mut packet).await,
                     Err(error) => Err(error),
                 }
@@ -134,41 +134,35 @@ async fn next_message(shared: &Arc<Shared>, connection: &Watched, packet: &mut [
     let class = shared.state().pools[index].class.clone();
     let busy = class.settings.busy;
     let check_interval = Some(CHECK_INTERVAL).filter(|_| grant.more > 0);
-    let (mut seen, mut since) = (Some((0, false)), Instant::now());
+    let (mut seen, mut since) = (LeaseProgress::default(), Instant::now());
     loop {
         let left = busy.map(|busy| busy.saturating_sub(since.elapsed()));
         let Some(patience) = check_interval.into_iter().chain(left).min() else { break };
         if let Ok(message) = timeout(patience, receive(connection, packet)).await {
             return message;
         }
-        let now = shared.state().pools[index].lease_state(number, grant.lease);
-        match now {
+        let progress = shared.state().pools[index].lease_progress(number, grant.lease);
+        let Some(now) = progress else {
             // The lease was taken back: the backend may have to serve, or to end.
-            None => {
+            shared.settle_all(index);
+            break;
+        };
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        } else if now.is_kept {
+            // The child may need it again at the same moment.
+            if shared.state().pools[index].take_back(number, grant.lease) {
                 shared.settle_all(index);
                 break;
             }
-            Some(_) if now != seen => (seen, since) = (now, Instant::now()),
-            Some((_, true)) => {
-                // The child may need it again at the same moment.
-                if shared.state().pools[index].take_back(number, grant.lease) {
-                    shared.settle_all(index);
-                    break;
-                }
-            }
-            Some((_, false)) if busy.is_some_and(|busy| since.elapsed() >= busy) => {
-                let busy = busy.unwrap_or_default();
-                let text = format!(
-                    "{} (process {}) has served a request for {busy:?}, which is too long",
-                    class.name, grant.pid
-                );
-                runtime::log!(&class.module, Warn, "{text}");
-                shared.state().pools[index].end(number, Reason::Timeout);
-                // The child that waits for its response learns of it at once.
-                let _ = sys::socket::shutdown(&lent.socket);
-                break;
-            }
-            Some((_, false)) => {}
+        } else if let Some(busy) = busy.filter(|busy| since.elapsed() >= *busy) {
+            let text =
+                format!("{} (process {}) has served a request for {busy:?}, which is too long", class.name, grant.pid);
+            runtime::log!(&class.module, Warn, "{text}");
+            shared.state().pools[index].end(number, Reason::Timeout);
+            // The child that waits for its response learns of it at once.
+            let _ = sys::socket::shutdown(&lent.socket);
+            break;
         }
     }
     receive(connection, packet).await

@@ -18,6 +18,15 @@ use crate::gate;
 /// How often to try to take back a lease whose child goes from one request to the next meanwhile.
 const TRIES: u32 = 8;
 
+/// How far a lease has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::backend) struct LeaseProgress {
+    /// How many requests it has served; the current one does not count.
+    pub(in crate::backend) served: u64,
+    /// Whether the child keeps the lease for its next request, and has none now.
+    pub(in crate::backend) is_kept: bool,
+}
+
 impl Pool {
     /// Gives free backends to waiting requests, in order of arrival.
     pub(in crate::backend) fn grant(&mut self) {
@@ -139,18 +148,20 @@ impl Pool {
         true
     }
 
-    /// The state of a lease: how many requests it has served, and whether the child keeps it. `None`: the lease is
-    /// over.
-    pub(in crate::backend) fn lease_state(&self, number: u64, lease: u64) -> Option<(u64, bool)> {
+    /// How far a lease has come; `None`: it is over.
+    pub(in crate::backend) fn lease_progress(&self, number: u64, lease: u64) -> Option<LeaseProgress> {
         let backend = self.backends.iter().find(|backend| backend.number == number && backend.busy > 0)?;
         match backend.cell {
-            Some((_, cell)) => cell.load(lease).map(|(served, state)| (served, state == LeaseState::Kept)),
-            None => Some((0, false)),
+            Some((_, cell)) => {
+                let (served, state) = cell.load(lease)?;
+                Some(LeaseProgress { served, is_kept: state == LeaseState::Kept })
+            }
+            None => Some(LeaseProgress::default()),
         }
     }
 
-    /// Ends a lease after a request has left its backend. Returns whether the backend is still busy with it: the rest
-    /// of its response has to be read.
+    /// Ends a lease after a request has left its backend. If the request was given up, the rest of its response has to
+    /// be read before the backend is free: returns the connection for that.
     pub(in crate::backend) fn release(&mut self, number: u64, lease: u64, outcome: &Outcome) -> Option<Arc<OwnedFd>> {
         let many = self.class.concurrency != Concurrency::One;
         // Its failures are counted while it is borrowed, so `backend_mut` would borrow too much.
