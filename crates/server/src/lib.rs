@@ -57,6 +57,7 @@ pub use crate::settings::{core, identity};
 pub use crate::site::links::Links;
 pub use crate::site::server::HelperHook;
 pub use crate::site::server::Server;
+pub use crate::site::start_error::StartError;
 pub use crate::site::vhost::VirtualHost;
 pub use crate::transport::endpoint::{Endpoint, Transport};
 pub use crate::transport::tls;

@@ -5,5 +5,6 @@ pub mod file_cache;
 pub(crate) mod htaccess_cache;
 pub mod links;
 pub mod server;
+pub(crate) mod start_error;
 pub mod vhost;
 pub(crate) mod watched;

@@ -60,6 +60,11 @@ pub fn is_shortage(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN))
 }
 
+/// Whether an error means that this user lacks a permission that root has. `EPERM` does not count, as root may get it too.
+pub fn is_denied(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EACCES)
+}
+
 /// Whether an error means that this process has used up its descriptors; other processes may have some left.
 pub fn lacks_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMFILE)

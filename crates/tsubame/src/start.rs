@@ -88,8 +88,8 @@ pub(crate) fn serve(
     if one_process {
         server::log::check_own_logs();
     }
-    if let Err(message) = configured.loaded.server.open_logs() {
-        messages::print(options, &message);
+    if let Err(error) = configured.loaded.server.open_logs() {
+        messages::print(options, &error.text);
         messages::print(options, "AH00015: Unable to open logs");
         return ExitCode::FAILURE;
     }
@@ -189,7 +189,7 @@ impl ParentCallbacks for Callbacks<'_> {
             .map_err(|broken| explanation::for_log(&broken.error, &(&*broken).into(), program))?;
         preflight::can_start(self.options, &configured)?;
         make_runtime_directory(&configured)?;
-        configured.loaded.server.open_logs()?;
+        configured.loaded.server.open_logs().map_err(|error| error.text)?;
         for notice in &configured.loaded.notices {
             if notice.level <= Level::Warn {
                 runtime::log!(notice.module, Warn, "{}", notice.text);

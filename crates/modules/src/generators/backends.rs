@@ -11,7 +11,7 @@ use gateway::daemon::Socket;
 use gateway::owners;
 use runtime::HelperProcess;
 use server::paths::c_path;
-use server::{Draft, HelperHook, Server};
+use server::{Draft, HelperHook, Server, StartError};
 use sys::cred::Identity;
 use sys::local::Kind;
 use sys::process::Pid;
@@ -68,7 +68,7 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
 }
 
 /// Foresees whether the manager can make its directory, or the first one above that is missing.
-pub(super) fn preflight(server: &Server) -> Result<(), String> {
+pub(super) fn preflight(server: &Server) -> Result<(), StartError> {
     let directory = Path::new(&server.main().settings.get::<BackendServer>().directory.0);
     let Some(above) = directory.parent().filter(|above| !above.as_os_str().is_empty()) else { return Ok(()) };
     let existing = above.ancestors().find(|directory| directory.exists()).unwrap_or(Path::new("/"));
@@ -76,7 +76,7 @@ pub(super) fn preflight(server: &Server) -> Result<(), String> {
     let writable = c_path(&format!("{}/", existing.display())).map_or(Ok(()), |path| sys::file::may_write(&path));
     writable.map_err(|error| {
         let above = above.display();
-        format!("{}: the process manager cannot make its directory in {above}", sys::describe(&error))
+        StartError::of_system(&error, &format!("the process manager cannot make its directory in {above}"))
     })
 }
 

@@ -10,7 +10,7 @@ use conf::values::{duration, size};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
 use gateway::gate::{self, Allowance, Rules};
 use runtime::scoreboard::{self, Board};
-use server::{Hook, Module, Request, Server};
+use server::{Hook, Module, Request, Server, StartError};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "admission_module", source: "mod_admission.c", linked: true, directives: DIRECTIVES },
@@ -85,10 +85,9 @@ fn set_patience(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut AdmissionServer| &mut s.patience, patience)
 }
 
-fn open_gate(server: &Server) -> Result<(), String> {
+fn open_gate(server: &Server) -> Result<(), StartError> {
     let allowance = server.main().settings.get::<AdmissionServer>().memory.get().copied().unwrap_or_default();
-    gate::open(allowance)
-        .map_err(|error| format!("{}: no shared memory for the gate of scripts", sys::describe(&error)))
+    gate::open(allowance).map_err(|error| StartError::of_system(&error, "no shared memory for the gate of scripts"))
 }
 
 /// A request's settings for the gate. If waiting requests hold workers, at most three of four workers are for scripts

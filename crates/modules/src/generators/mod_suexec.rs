@@ -16,7 +16,7 @@ use conf::{
 use gateway::owners::{self, OwnerRules, Owners, Ownership, RunAs};
 use runtime::HelperProcess;
 use server::module::finding::{Finding, Topic, Weight};
-use server::{Draft, HelperHook, Hook, Module, Server};
+use server::{Draft, HelperHook, Hook, Module, Server, StartError};
 use sys::cred::Identity;
 
 use super::daemons;
@@ -103,7 +103,7 @@ pub(super) fn is_allowed(draft: &mut Draft, _: &mut Context) -> Result<(), Error
 }
 
 /// Some process must be able to change to an owner: checked before any of this configuration is used.
-pub(super) fn check(server: &Server) -> Result<(), String> {
+pub(super) fn check(server: &Server) -> Result<(), StartError> {
     if owners::all(server).is_none() || sys::cred::is_root() {
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub(super) fn check(server: &Server) -> Result<(), String> {
         true => "SuexecUserGroup",
         false => "FastCgiServer with -user",
     };
-    Err(format!("{said_by} configured, but suEXEC is disabled: the server was not started by root"))
+    Err(format!("{said_by} configured, but suEXEC is disabled: the server was not started by root").into())
 }
 
 /// Daemons for scripts with owners, unless there are daemons for all scripts.

@@ -23,7 +23,7 @@ use conf::{
     Refusal, Setting, row, settings,
 };
 use server::log::LogFile;
-use server::{Draft, Hook, Module, Order, Request, Server};
+use server::{Draft, Hook, Module, Order, Request, Server, StartError};
 
 use self::format::Format;
 
@@ -241,15 +241,15 @@ fn check_directory(log: &Log, context: &Context) -> Result<(), Error> {
     Err(Error::check(text).because(Cause::NoLogDirectory(dir.to_string())))
 }
 
-fn open(server: &Server) -> Result<(), String> {
+fn open(server: &Server) -> Result<(), StartError> {
     for (log, _) in server.hosts.iter().flat_map(|host| &host.settings.get::<LogConf>().plan.0) {
         let target = log.file.target();
         log.file.open().map_err(|error| {
-            let why = server::log::os_prefix(&error);
-            match target.strip_prefix('|') {
-                Some(program) => format!("{why}AH00104: unable to start piped log program '{program}'"),
-                None => format!("{why}AH00649: could not open transfer log file {target}."),
-            }
+            let message = match target.strip_prefix('|') {
+                Some(program) => format!("AH00104: unable to start piped log program '{program}'"),
+                None => format!("AH00649: could not open transfer log file {target}."),
+            };
+            StartError::of_system(&error, &message)
         })?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings}
 use http::text::to_bytes;
 use server::PhaseHook::Now;
 use server::log::{self, LogFile};
-use server::{Fields, Flow, Hook, Module, Order, Phase, Request, Server};
+use server::{Fields, Flow, Hook, Module, Order, Phase, Request, Server, StartError};
 
 use crate::metadata::mod_unique_id;
 
@@ -42,14 +42,15 @@ fn set(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
     cmd.server_set(|s: &mut ForensicServer| &mut s.file, LogFile::named(&target))
 }
 
-fn open(server: &Server) -> Result<(), String> {
+fn open(server: &Server) -> Result<(), StartError> {
     for file in server.hosts.iter().filter_map(|host| host.settings.get::<ForensicServer>().file.get()) {
         file.open().map_err(|error| {
-            let (why, target) = (log::os_prefix(&error), file.target());
-            match target.strip_prefix('|') {
-                Some(program) => format!("{why}AH00650: couldn't spawn forensic log pipe {program}"),
-                None => format!("{why}AH00651: could not open forensic log file {target}."),
-            }
+            let target = file.target();
+            let message = match target.strip_prefix('|') {
+                Some(program) => format!("AH00650: couldn't spawn forensic log pipe {program}"),
+                None => format!("AH00651: could not open forensic log file {target}."),
+            };
+            StartError::of_system(&error, &message)
         })?;
     }
     Ok(())

@@ -17,7 +17,7 @@ use conf::{
 };
 use server::PhaseHook::Now;
 use server::module::finding::{Finding, Topic, Weight};
-use server::{Draft, Flow, Hook, Module, Order, Phase, Request, Server};
+use server::{Draft, Flow, Hook, Module, Order, Phase, Request, Server, StartError};
 
 use self::extensions::{Extensions, Trait};
 use self::types::{Types, with_charset};
@@ -74,7 +74,7 @@ settings! {
     pub struct MimeServer {
         types_config: Setting<String>,
         /// The parsed types file. `Err`: why the server cannot start.
-        types: Derived<Option<Result<Arc<Types>, String>>>,
+        types: Derived<Option<Result<Arc<Types>, StartError>>>,
     }
 }
 
@@ -161,7 +161,7 @@ fn read_types(draft: &mut Draft, context: &Context) {
         path = SYSTEM_TYPES.to_string();
     }
     let types = context.system.read(&path).and_then(Types::parse).map(Arc::new).map_err(|error: io::Error| {
-        format!("{}AH01597: could not open mime types config file {path}.", server::log::os_prefix(&error))
+        StartError::of_system(&error, &format!("AH01597: could not open mime types config file {path}."))
     });
     draft.main.edit::<MimeServer>().types = Derived(Some(types));
 }
@@ -172,17 +172,17 @@ fn file_types(server: &Server) -> Option<&Types> {
 }
 
 /// Whether the media types could be read. `Err`: why not, which prevents the start.
-fn types_are_there(server: &Server) -> Result<(), String> {
+fn types_are_there(server: &Server) -> Result<(), StartError> {
     match &server.main().settings.get::<MimeServer>().types.0 {
-        Some(Err(why)) => Err(why.clone()),
+        Some(Err(error)) => Err(error.clone()),
         Some(Ok(_)) | None => Ok(()),
     }
 }
 
 /// Reports what [`types_are_there`] would end a start with.
 fn examine(server: &Server, found: &mut dyn FnMut(Finding)) {
-    if let Err(text) = types_are_there(server) {
-        found(Finding::new(Weight::Stops, Topic::Start, "TypesConfig", text));
+    if let Err(error) = types_are_there(server) {
+        found(Finding::new(Weight::Stops, Topic::Start, "TypesConfig", error.text));
     }
 }
 

@@ -12,7 +12,7 @@ use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use runtime::{Load, offload};
 use server::paths::os_path;
-use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, Server};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, Server, StartError};
 
 use self::rules::Rules;
 
@@ -67,7 +67,7 @@ fn set(cmd: &mut Cmd<'_>, file: &str) -> Outcome {
 }
 
 /// As in Apache, invalid rules do not prevent the start.
-fn complain(server: &Server) -> Result<(), String> {
+fn complain(server: &Server) -> Result<(), StartError> {
     let mut told: Vec<&Arc<Magic>> = Vec::new();
     for magic in server.hosts.iter().filter_map(|host| host.settings.get::<MimeMagicServer>().magic.get()) {
         if !told.iter().any(|known| Arc::ptr_eq(known, magic)) {

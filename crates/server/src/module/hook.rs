@@ -14,7 +14,7 @@ use crate::request::hooks::{
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
-use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, Server, ServerHook, StartHook};
+use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, PreflightHook, Server, ServerHook, StartHook};
 
 /// A way to share small objects among the children (Apache manual, "Shared Object Cache").
 pub struct SharedCache {
@@ -78,8 +78,8 @@ pub enum Hook {
     Tick(ServerHook),
     /// What `tsubame check` says of the module's settings, as `test_config` in Apache.
     Examine(ExamineHook),
-    /// Foresees what would keep the module's processes from starting, and changes nothing. `Err`: the message.
-    Preflight(StartHook),
+    /// Foresees what would keep the module's processes from starting, and changes nothing. `Err`: the obstacle.
+    Preflight(PreflightHook),
     /// A command of `tsubame ctl`. `Ok`: the text for the client.
     Command(&'static str, CommandHook),
     /// The handler that the module gives a file of this name, under the settings of its directory.

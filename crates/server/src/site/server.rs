@@ -15,15 +15,18 @@ use crate::settings::merge::Merger;
 use crate::site::directory_cache::DirectoryCaches;
 use crate::site::file_cache::FileCache;
 use crate::site::htaccess_cache::HtaccessCache;
+use crate::site::start_error::StartError;
 use crate::site::vhost::{Hosts, VirtualHost};
 use crate::site::watched::WatchedDirectories;
 
 /// Opens a module's logs.
-pub type LogHook = fn(&Server) -> Result<(), String>;
+pub type LogHook = fn(&Server) -> Result<(), StartError>;
 /// Opens a module's processes beside the children; the identity is the user they change to.
 pub type HelperHook = fn(&Arc<Server>, Option<&Identity>) -> Result<Option<HelperProcess>, String>;
 /// Whether a configuration can be served.
 pub type StartHook = fn(&Server) -> Result<(), String>;
+/// Whether the module's processes could start.
+pub type PreflightHook = fn(&Server) -> Result<(), StartError>;
 /// A module's part of the output of `-t`.
 pub type DumpHook = fn(&Server) -> String;
 /// A moment in the life of the server.
@@ -40,7 +43,7 @@ pub(crate) struct Lifecycle {
     pub(crate) child_end: Vec<fn()>,
     pub(crate) before_start: Vec<fn()>,
     pub(crate) tick: Vec<ServerHook>,
-    pub(crate) preflight: Vec<StartHook>,
+    pub(crate) preflight: Vec<PreflightHook>,
 }
 
 /// The server as configured: immutable, except for caches. A restart makes a new one.
@@ -69,7 +72,7 @@ pub struct Server {
     /// `ExtendedStatus`: the status page, `tsubame ctl` and the watchdog know the requests being served. In Apache it
     /// is off unless mod_status is loaded.
     pub(crate) extended_status: bool,
-    /// The `Mutex` lines, `-D` names and other things that dumps show are in the settings.
+    /// The files and the environment, for `.htaccess` files and expressions.
     pub(crate) system: Arc<dyn System>,
 }
 
@@ -117,11 +120,11 @@ impl Server {
     }
 
     /// What would keep the modules' processes from starting; each message once.
-    pub fn preflight(&self) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
-        for text in self.life.preflight.iter().filter_map(|look| look(self).err()) {
-            if !found.contains(&text) {
-                found.push(text);
+    pub fn preflight(&self) -> Vec<StartError> {
+        let mut found: Vec<StartError> = Vec::new();
+        for error in self.life.preflight.iter().filter_map(|look| look(self).err()) {
+            if !found.contains(&error) {
+                found.push(error);
             }
         }
         found
@@ -133,26 +136,27 @@ impl Server {
     }
 
     /// Opens the modules' logs.
-    pub fn open_logs(&self) -> Result<(), String> {
-        self.error_logs().collect::<Result<(), String>>()?;
+    pub fn open_logs(&self) -> Result<(), StartError> {
+        self.error_logs().collect::<Result<(), StartError>>()?;
         self.main().error_log.take_messages_of_programs();
         self.life.open_logs.iter().try_for_each(|open| open(self))
     }
 
     /// Everything that would keep logs from being opened, for a check that opens none ([`log::never_open`]).
-    pub fn unopenable_logs(&self) -> Vec<String> {
+    pub fn unopenable_logs(&self) -> Vec<StartError> {
         let others = self.life.open_logs.iter().map(|open| open(self));
-        let mut texts: Vec<String> = self.error_logs().chain(others).filter_map(Result::err).collect();
+        let mut errors: Vec<StartError> = self.error_logs().chain(others).filter_map(Result::err).collect();
         // Modules that share something say the same of it.
         let mut said = HashSet::new();
-        texts.retain(|text| said.insert(text.clone()));
-        texts
+        errors.retain(|error| said.insert(error.clone()));
+        errors
     }
 
-    fn error_logs(&self) -> impl Iterator<Item = Result<(), String>> {
+    fn error_logs(&self) -> impl Iterator<Item = Result<(), StartError>> {
         self.hosts.iter().map(|host| {
             host.error_log.open().map_err(|error| {
-                format!("{}AH00091: could not open error log file {}.", log::os_prefix(&error), host.error_log.path())
+                let path = host.error_log.path();
+                StartError::of_system(&error, &format!("AH00091: could not open error log file {path}."))
             })
         })
     }

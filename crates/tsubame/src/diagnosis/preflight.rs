@@ -10,7 +10,7 @@ use conf::Origin;
 use mpm::listen::buckets;
 use mpm::settings::{Listen, MpmSettings};
 use mpm::{OpenError, pidfile};
-use server::Server;
+use server::{Server, StartError};
 
 use super::explanation::note;
 use crate::cli::Options;
@@ -43,22 +43,19 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// The prefix of a message about a lack of permission (EACCES).
-const DENIED: &str = "(13)";
-
 /// Checks everything that a start would open.
 pub(crate) fn look(server: &Server) -> Preflight {
     let mut found = Preflight::default();
     let settings = &server.main().settings;
     server::log::never_open();
-    server.unopenable_logs().into_iter().for_each(|text| found.add(text));
+    server.unopenable_logs().into_iter().for_each(|error| found.add(error));
     let mpm = settings.get::<MpmSettings>();
     if let Some(path) = mpm.pid_file.get()
         && let Err(error) = pidfile::can_be_written(Path::new(path))
     {
-        found.add(format!("{}: AH00099: could not create {path}", sys::describe(&error)));
+        found.add(StartError::of_system(&error, &format!("AH00099: could not create {path}")));
     }
-    server.preflight().into_iter().for_each(|text| found.add(text));
+    server.preflight().into_iter().for_each(|error| found.add(error));
     for (line, origin) in mpm.listen.entries() {
         found.listen(line, origin);
     }
@@ -94,10 +91,9 @@ fn overlap(one: &Listen, other: &Listen) -> bool {
 }
 
 impl Preflight {
-    fn add(&mut self, text: String) {
-        let is_doubt = text.starts_with(DENIED) && !sys::cred::is_root();
-        if is_doubt {
-            self.doubts.push(text)
+    fn add(&mut self, StartError { text, is_denied }: StartError) {
+        if is_denied && !sys::cred::is_root() {
+            self.doubts.push(text);
         } else {
             self.stops.push(Obstacle { text, help: None, is_absence: false })
         }
@@ -108,14 +104,14 @@ impl Preflight {
     fn listen(&mut self, line: &Listen, origin: &Origin) {
         let first_free = std::fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok());
         if line.port < first_free.unwrap_or(1024) && !sys::cred::is_root() {
-            self.doubts.push(format!("{DENIED}Permission denied: only root may listen at {line} ({origin})"));
+            self.doubts.push(format!("(13)Permission denied: only root may listen at {line} ({origin})"));
         }
         for address in &line.addresses {
             if let Err(error) = UdpSocket::bind((address.ip(), 0))
                 && error.kind() == ErrorKind::AddrNotAvailable
             {
                 let text = format!("could not bind to address {address}: no interface has it ({origin})");
-                self.add(format!("{}: AH00072: make_sock: {text}", sys::describe(&error)));
+                self.add(StartError::of_system(&error, &format!("AH00072: make_sock: {text}")));
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use conf::Level;
-use server::{Server, VirtualHost};
+use server::{Server, StartError, VirtualHost};
 
 use super::certificates::{self, Loaded};
 use super::context::{self, Context};
@@ -144,7 +144,7 @@ fn tell(parts: &[Part], hosts: usize) -> String {
 }
 
 /// Writes notes from loading the certificates to the logs of the virtual hosts.
-pub(super) fn log_notes(server: &Server) -> Result<(), String> {
+pub(super) fn log_notes(server: &Server) -> Result<(), StartError> {
     pass_phrases::has_started();
     for host in &server.hosts {
         if let Some(text) = strange_port(host) {
