@@ -67,7 +67,7 @@ macro_rules! settings {
             $($(
                 #[inline]
                 $fvis fn $field(&self) -> <$ty as $crate::settings::Single>::Value {
-                    self.$field.or($default)
+                    self.$field.value_or($default)
                 }
             )?)*
         }
@@ -213,12 +213,12 @@ mod tests {
         inner.edit::<Sample>().table.set("a", 2, &at(5));
         let merged = SettingsMap::merge(&outer, &inner);
         let sample = merged.get::<Sample>();
-        assert_eq!((sample.one.or(9), sample.one.origin().map(|o| o.line)), (1, Some(1)));
+        assert_eq!((sample.one.value_or(9), sample.one.origin().map(|o| o.line)), (1, Some(1)));
         assert_eq!(sample.many.iter().copied().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(sample.near.iter().copied().collect::<Vec<_>>(), [2, 1]);
         assert_eq!((sample.table.get("a"), sample.table.get("b")), (Some(&2), Some(&1)));
         assert_eq!(outer.get::<Sample>().many.len(), 1, "merging changes neither side");
-        assert_eq!(SettingsMap::default().get::<Sample>().one.or(9), 9);
+        assert_eq!(SettingsMap::default().get::<Sample>().one.value_or(9), 9);
         let mut lines = Vec::new();
         merged.origins(&mut |origin| lines.push(origin.line));
         lines.sort_unstable();

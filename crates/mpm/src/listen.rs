@@ -206,7 +206,7 @@ impl Listeners {
 
 /// Returns one bucket per so many processors, if that is configured.
 pub fn buckets(s: &MpmSettings) -> usize {
-    let ratio = usize::try_from(s.buckets_ratio.or(0)).unwrap_or(0);
+    let ratio = usize::try_from(s.buckets_ratio.value_or(0)).unwrap_or(0);
     sys::affinity::cpus().checked_div(ratio).unwrap_or(1).max(1)
 }
 
@@ -215,8 +215,8 @@ fn options(s: &MpmSettings, waits_for_data: bool) -> ListenOptions {
     ListenOptions {
         backlog: i32::try_from(s.backlog()).unwrap_or(i32::MAX),
         defer_accept: size(s.defer_accept()).filter(|_| waits_for_data),
-        send_buffer: size(s.send_buffer.or(0)),
-        receive_buffer: size(s.receive_buffer.or(0)),
+        send_buffer: size(s.send_buffer.value_or(0)),
+        receive_buffer: size(s.receive_buffer.value_or(0)),
         ..ListenOptions::default()
     }
 }

@@ -161,10 +161,10 @@ pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> 
         [175, 177, 179],
         "ServerLimit",
         "servers",
-        s.server_limit.or(defaults::prefork::SERVER_LIMIT),
+        s.server_limit.value_or(defaults::prefork::SERVER_LIMIT),
         first,
     );
-    let wanted = s.max_request_workers.or(defaults::prefork::MAX_REQUEST_WORKERS);
+    let wanted = s.max_request_workers.value_or(defaults::prefork::MAX_REQUEST_WORKERS);
     let children = if wanted > server_limit as i64 {
         let text = format!("MaxRequestWorkers of {wanted} exceeds ServerLimit value of {server_limit}");
         let start = format!("{text} servers, decreasing MaxRequestWorkers to {server_limit}. {RAISE}");
@@ -173,15 +173,19 @@ pub(crate) fn prefork(module: &'static str, slots: &SettingsMap, when: When) -> 
     } else {
         to_size(check.at_least_one(182, "MaxRequestWorkers", wanted, ""))
     };
-    let start =
-        to_size(check.at_least_one(184, "StartServers", s.start_servers.or(defaults::prefork::START_SERVERS), ""));
+    let start = to_size(check.at_least_one(
+        184,
+        "StartServers",
+        s.start_servers.value_or(defaults::prefork::START_SERVERS),
+        "",
+    ));
     let min = to_size(check.at_least_one(
         186,
         "MinSpareServers",
-        s.min_spare_servers.or(defaults::prefork::MIN_SPARE_SERVERS),
+        s.min_spare_servers.value_or(defaults::prefork::MIN_SPARE_SERVERS),
         FAILURE,
     ));
-    let max = to_size(s.max_spare_servers.or(defaults::prefork::MAX_SPARE_SERVERS)).max(min + 1);
+    let max = to_size(s.max_spare_servers.value_or(defaults::prefork::MAX_SPARE_SERVERS)).max(min + 1);
     let plan = Plan {
         children,
         workers: 1,
@@ -225,13 +229,23 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMa
     let first = when.first_limits();
     let n = |offset: u32| kind.first_number + offset;
     let servers = first.map(|first| first.servers);
-    let server_limit =
-        check.limit([n(0), n(2), n(4)], "ServerLimit", "servers", s.server_limit.or(defaults::SERVER_LIMIT), servers);
+    let server_limit = check.limit(
+        [n(0), n(2), n(4)],
+        "ServerLimit",
+        "servers",
+        s.server_limit.value_or(defaults::SERVER_LIMIT),
+        servers,
+    );
     let threads = first.map(|first| first.threads);
-    let thread_limit =
-        check.limit([n(5), n(7), n(9)], "ThreadLimit", "threads", s.thread_limit.or(defaults::THREAD_LIMIT), threads);
+    let thread_limit = check.limit(
+        [n(5), n(7), n(9)],
+        "ThreadLimit",
+        "threads",
+        s.thread_limit.value_or(defaults::THREAD_LIMIT),
+        threads,
+    );
 
-    let workers = s.threads_per_child.or(defaults::THREADS_PER_CHILD);
+    let workers = s.threads_per_child.value_or(defaults::THREADS_PER_CHILD);
     let workers = if workers > thread_limit as i64 {
         let text = format!("ThreadsPerChild of {workers} exceeds ThreadLimit of {thread_limit}");
         let advice = "To increase, please see the ThreadLimit directive.";
@@ -241,16 +255,22 @@ pub(crate) fn threaded(kind: &Threaded, module: &'static str, slots: &SettingsMa
     } else {
         to_size(check.at_least_one(n(12), "ThreadsPerChild", workers, ""))
     };
-    let children =
-        children(&mut check, n(14), s.max_request_workers.or(defaults::MAX_REQUEST_WORKERS), workers, server_limit);
-    let start = to_size(check.at_least_one(n(20), "StartServers", s.start_servers.or(defaults::START_SERVERS), ""));
+    let children = children(
+        &mut check,
+        n(14),
+        s.max_request_workers.value_or(defaults::MAX_REQUEST_WORKERS),
+        workers,
+        server_limit,
+    );
+    let start =
+        to_size(check.at_least_one(n(20), "StartServers", s.start_servers.value_or(defaults::START_SERVERS), ""));
     let min = to_size(check.at_least_one(
         n(22),
         "MinSpareThreads",
-        s.min_spare_threads.or(defaults::MIN_SPARE_THREADS),
+        s.min_spare_threads.value_or(defaults::MIN_SPARE_THREADS),
         FAILURE,
     ));
-    let max = to_size(s.max_spare_threads.or(defaults::MAX_SPARE_THREADS)).max(min + workers + 1);
+    let max = to_size(s.max_spare_threads.value_or(defaults::MAX_SPARE_THREADS)).max(min + workers + 1);
     let plan = Plan {
         children,
         workers,

@@ -79,7 +79,7 @@ pub fn ranges(settings: &SettingsMap) -> Each<Option<Range>> {
     let s = settings.get::<MpmSettings>();
     let bumpy = settings.get::<BumpyLife>();
     let maximum = |most: u64| (most > 0).then(|| Range::below(most));
-    let connections = u64::try_from(s.max_connections_per_child.or(0)).unwrap_or(0);
+    let connections = u64::try_from(s.max_connections_per_child.value_or(0)).unwrap_or(0);
     let connections = match (bumpy.min.get(), bumpy.max.get()) {
         (None, None) => maximum(connections),
         (min, max) => {
@@ -90,7 +90,11 @@ pub fn ranges(settings: &SettingsMap) -> Each<Option<Range>> {
             Some(Range { least, most: end.saturating_sub(1).max(least) })
         }
     };
-    Each { connections, requests: maximum(s.max_requests_served.or(0)), memory: maximum(s.max_memory_growth.or(0)) }
+    Each {
+        connections,
+        requests: maximum(s.max_requests_served.value_or(0)),
+        memory: maximum(s.max_memory_growth.value_or(0)),
+    }
 }
 
 /// The limits of one child.

@@ -189,7 +189,7 @@ fn resolve(
         }
         return Err(error);
     }
-    let tokens = draft.main.get::<CoreServer>().server_tokens.or(Tokens::Full);
+    let tokens = draft.main.get::<CoreServer>().server_tokens.value_or(Tokens::Full);
     Ok(Server {
         extended_status: draft.main.get::<CoreServer>().extended_status(),
         by_name: Hosts::new(&hosts),
@@ -355,7 +355,7 @@ fn host(parts: HostParts<'_>) -> Result<VirtualHost, Error> {
         },
         name,
         port,
-        scheme: if https || core.encrypted.or(false) { "https" } else { "http" },
+        scheme: if https || core.encrypted.value_or(false) { "https" } else { "http" },
         aliases: core.server_aliases.iter().cloned().collect(),
         admin: core.server_admin.get().cloned(),
         addresses,

@@ -30,7 +30,7 @@ impl Options {
 
     /// Both sets of options.
     #[must_use]
-    pub const fn and(self, others: Options) -> Options {
+    pub const fn or(self, others: Options) -> Options {
         Options(self.0 | others.0)
     }
 }
@@ -279,7 +279,7 @@ fn message(error: i32) -> String {
 mod tests {
     use super::*;
 
-    const APACHES: Options = Options::DOTALL.and(Options::DOLLAR_ENDONLY).and(Options::DUPNAMES);
+    const APACHES: Options = Options::DOTALL.or(Options::DOLLAR_ENDONLY).or(Options::DUPNAMES);
 
     fn code(pattern: &str) -> Code {
         Code::new(pattern.as_bytes(), APACHES).expect("a pattern")

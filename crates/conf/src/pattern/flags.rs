@@ -43,7 +43,7 @@ impl Flags {
             (self.extended, Options::EXTENDED),
         ];
         let given = given.into_iter().filter_map(|(set, option)| set.then_some(option));
-        given.fold(Options::DUPNAMES, Options::and)
+        given.fold(Options::DUPNAMES, Options::or)
     }
 }
 

@@ -41,7 +41,7 @@ impl<T> Setting<T> {
 impl<T: Copy> Setting<T> {
     /// The value, or `default` if no level set one.
     #[inline]
-    pub fn or(&self, default: T) -> T {
+    pub fn value_or(&self, default: T) -> T {
         self.get().copied().unwrap_or(default)
     }
 }
@@ -80,8 +80,8 @@ impl<T> Default for Own<T> {
 impl<T: Copy> Own<T> {
     /// The value, or `default` if this level does not set one.
     #[inline]
-    pub fn or(&self, default: T) -> T {
-        self.0.or(default)
+    pub fn value_or(&self, default: T) -> T {
+        self.0.value_or(default)
     }
 }
 

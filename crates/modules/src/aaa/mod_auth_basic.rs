@@ -128,7 +128,7 @@ async fn ask_providers(request: &mut Request, conf: &BasicDir, user: &str, passw
     };
     let mut answer = Authn::UserNotFound;
     for source in sources.iter() {
-        answer = match conf.digest.or(false) {
+        answer = match conf.digest.value_or(false) {
             true => compare_digests(request, source, user, password, realm).await,
             false => source.check(request, user, password).await,
         };

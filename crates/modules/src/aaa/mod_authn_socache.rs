@@ -89,7 +89,7 @@ fn add_provider(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 
 /// Runs in the parent, so that all children share it.
 fn prepare(server: &Server) -> Result<(), String> {
-    let is_wanted = |host: &server::VirtualHost| host.settings.get::<CacheServer>().enabled.or(false);
+    let is_wanted = |host: &server::VirtualHost| host.settings.get::<CacheServer>().enabled.value_or(false);
     if !server.hosts.iter().any(is_wanted) {
         return Ok(());
     }

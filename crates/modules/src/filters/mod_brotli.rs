@@ -88,7 +88,7 @@ fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 async fn compress(request: &mut Request, body: Body) -> Body {
     let conf = request.vhost.settings.get::<BrotliServer>();
-    match choose(request, "brotli", "no-brotli", "br", conf.etag.or(AlterEtag::AddSuffix)) {
+    match choose(request, "brotli", "no-brotli", "br", conf.etag.value_or(AlterEtag::AddSuffix)) {
         Choice::AsIs => return body,
         Choice::Known => return Body::Empty,
         Choice::Coded => {}

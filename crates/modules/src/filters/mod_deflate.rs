@@ -190,7 +190,7 @@ async fn deflate(request: &mut Request, body: Body) -> Body {
     }
     request.response.content_encoding = None;
     request.response.headers_out.set("Content-Encoding", "gzip");
-    if changed(request, conf.etag.or(AlterEtag::AddSuffix), "gzip") {
+    if changed(request, conf.etag.value_or(AlterEtag::AddSuffix), "gzip") {
         return Body::Empty;
     }
     let coder = Deflater::new(conf.level(), window);
@@ -209,7 +209,7 @@ async fn inflate(request: &mut Request, body: Body) -> Body {
     }
     let server = request.vhost;
     let conf = server.settings.get::<DeflateServer>();
-    if changed(request, conf.etag.or(AlterEtag::AddSuffix), "gunzip") {
+    if changed(request, conf.etag.value_or(AlterEtag::AddSuffix), "gunzip") {
         return Body::Empty;
     }
     let begun = Begun::look(body, FRONT).await;
@@ -240,7 +240,7 @@ fn gunzip(request: &mut Request, body: InputBody) -> InputBody {
     };
     request.mapped.read_fields.push(("Content-Encoding", Some(rest).filter(|rest| !rest.is_empty())));
     request.mapped.read_fields.push(("Content-MD5", None));
-    let limit = match request.dir::<DeflateDir>().inflate_limit.or(0) {
+    let limit = match request.dir::<DeflateDir>().inflate_limit.value_or(0) {
         0 => request.dir::<CoreDir>().limit_request_body(),
         limit => limit,
     };

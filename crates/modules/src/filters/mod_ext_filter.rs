@@ -158,7 +158,7 @@ impl External {
 
     /// A program that cannot be started leaves the body unchanged only if none of it was used.
     fn is_removed(&self, request: &Request, what: &str) -> bool {
-        let removed = request.dir::<ExtFilterDir>().removes.or(false) && !is_there(&self.program[0]);
+        let removed = request.dir::<ExtFilterDir>().removes.value_or(false) && !is_there(&self.program[0]);
         if removed {
             self.complain(request, what, "removing");
         }

@@ -74,7 +74,7 @@ fn find_page(request: &mut Request) -> Flow {
         }
         request.mapped.handler = Some("default-handler".into());
     } else {
-        let hack = request.dir::<IncludeDir>().xbithack.or(XBitHack::Off);
+        let hack = request.dir::<IncludeDir>().xbithack.value_or(XBitHack::Off);
         let by_owner = || request.mapped.stat.is_some_and(|meta| meta.mode & 0o100 != 0);
         if hack == XBitHack::Off || !by_owner() || request.response.content_type() != Some("text/html") {
             return Flow::Declined;
@@ -86,7 +86,7 @@ fn find_page(request: &mut Request) -> Flow {
 
 /// Whether `XBitHack Full` says that the page changes only with its file.
 fn changes_with_file(request: &Request) -> bool {
-    request.dir::<IncludeDir>().xbithack.or(XBitHack::Off) == XBitHack::Full
+    request.dir::<IncludeDir>().xbithack.value_or(XBitHack::Off) == XBitHack::Full
         && request.mapped.stat.is_some_and(|meta| meta.mode & 0o010 != 0)
 }
 

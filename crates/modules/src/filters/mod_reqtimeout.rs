@@ -112,7 +112,7 @@ fn fill_one(server: &mut SettingsMap) {
     let default = Origin { source: Arc::new(Source::new("built-in default")), line: 0 };
     let conf = server.get::<ReqTimeout>();
     let of = |setting: &Setting<Option<ReadTimeout>>, or: ReadTimeout| {
-        (setting.or(Some(or)), setting.origin().unwrap_or(&default).clone())
+        (setting.value_or(Some(or)), setting.origin().unwrap_or(&default).clone())
     };
     let (header, body) = (of(&conf.header, HEADER), of(&conf.body, BODY));
     let handshake = conf.handshake.clone();
@@ -173,7 +173,7 @@ mod tests {
             let mut server = apply(lines).unwrap().server;
             fill_one(&mut server);
             let limits = server.get::<ReadTimeouts>();
-            (limits.header.or(None), limits.body.or(None))
+            (limits.header.value_or(None), limits.body.value_or(None))
         };
         assert_eq!(filled(""), (Some(HEADER), Some(BODY)));
         assert_eq!(filled("RequestReadTimeout header=0"), (None, Some(BODY)));

@@ -149,7 +149,7 @@ async fn filter(request: &mut Request, body: Body) -> Body {
     if dir.rules.rules.is_empty() || matches!(body, Body::Empty) {
         return body;
     }
-    let (rules, max) = (dir.rules.rules.clone(), dir.max.or(MAX));
+    let (rules, max) = (dir.rules.rules.clone(), dir.max.value_or(MAX));
     let speaker = request.speaker();
     server::written(|out| change(speaker, body.into_stream(), rules, max, out)).await
 }

@@ -81,7 +81,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
         request.log("zstd", Level::Error, format!("the answer is not compressed: {error}"));
         return body;
     }
-    match choose(request, "zstd", "no-zstd", "zstd", conf.etag.or(AlterEtag::AddSuffix)) {
+    match choose(request, "zstd", "no-zstd", "zstd", conf.etag.value_or(AlterEtag::AddSuffix)) {
         Choice::AsIs => return body,
         Choice::Known => return Body::Empty,
         Choice::Coded => {}

@@ -64,7 +64,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
     let processors = || sys::affinity::processors().max(2);
     Ok(HelperProcess {
         name: "cgid",
-        count: conf.count.or(None).unwrap_or_else(processors),
+        count: conf.count.value_or(None).unwrap_or_else(processors),
         privileged: users.owners.is_some(),
         life: Box::new(move |orders| daemon::serve(&socket, users.clone(), orders)),
     })

@@ -97,10 +97,10 @@ pub(super) fn rules(request: &Request) -> Rules {
     // Settings of the whole server are in the main one.
     let main = request.server.main().settings.get::<AdmissionServer>();
     let own = request.host::<AdmissionServer>();
-    let queue = main.queue.or(None);
+    let queue = main.queue.value_or(None);
     let held = scoreboard::get().and_then(Board::held).filter(|_| queue.is_none());
     Rules {
-        most: request.dir::<AdmissionDir>().limit.or(None),
+        most: request.dir::<AdmissionDir>().limit.value_or(None),
         queue: queue.unwrap_or(MANY),
         total: held.map_or(usize::MAX, |workers| workers * 3 / 4),
         timeout: own.patience(),

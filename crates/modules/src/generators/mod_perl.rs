@@ -268,11 +268,11 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
     let conf = request.host::<PerlServer>();
     let processors = sys::affinity::processors() as u64;
     let settings = PoolSettings {
-        max: conf.max.or((2 * processors).max(INTERPRETERS)),
-        min: conf.min.or(0),
+        max: conf.max.value_or((2 * processors).max(INTERPRETERS)),
+        min: conf.min.value_or(0),
         requests: Some(conf.requests()).filter(|requests| *requests > 0),
         idle: Some(conf.idle()).filter(|idle| *idle > 0).map(Duration::from_secs),
-        memory: conf.memory.or(None),
+        memory: conf.memory.value_or(None),
         ..PoolSettings::default()
     };
     let mut switches = conf.switches.get().cloned().unwrap_or_default();
@@ -291,7 +291,7 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
         name: format!("{FORK} {}", request.mapped.filename),
         module: "perl",
         switches,
-        concurrency: Concurrency::Many(conf.forks.or(4 * processors)),
+        concurrency: Concurrency::Many(conf.forks.value_or(4 * processors)),
         settings: PoolSettings { max: 1, min: 0, requests: None, memory: None, ..settings },
         directory: perl::directory(request),
     }

@@ -135,7 +135,7 @@ async fn index(request: &mut Request, conf: &DirConf) -> Flow {
     for (at, name) in names.iter().enumerate() {
         let mut found = request.lookup_uri(&with_args(request, name)).await;
         if is_served(&found) {
-            if let Some(status) = conf.redirect.or(None) {
+            if let Some(status) = conf.redirect.value_or(None) {
                 let path = http::uri::escape_path(&found.data.uri).into_owned();
                 request.response.headers_out.set("Location", request.url(&path));
                 request.note_reason(status, "dir", conf.redirect.origin(), |_| {

@@ -57,7 +57,7 @@ enum Since {
 fn level(cmd: &mut Cmd<'_>, wildcard: bool) {
     let origin = cmd.origin();
     let wildcards = &mut cmd.dir.edit::<ExpiresDir>().wildcards;
-    wildcards.set(wildcard || wildcards.or(false), &origin);
+    wildcards.set(wildcard || wildcards.value_or(false), &origin);
 }
 
 fn set_active(cmd: &mut Cmd<'_>, on: bool) -> Outcome {

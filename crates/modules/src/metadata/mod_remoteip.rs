@@ -123,7 +123,7 @@ fn is_expected(server: &Server, client: IpAddr, ours: SocketAddr) -> bool {
                     && address.port.is_none_or(|port| port == ours.port())
             });
             if own.origin() != main.protocol.origin() && is_here {
-                expected = own.or(PROTOCOL);
+                expected = own.value_or(PROTOCOL);
             }
         }
     }

@@ -175,7 +175,7 @@ fn track(request: &mut Request) -> Flow {
 impl Track {
     fn cookie(&self, name: &str, value: &str, request: &Request) -> String {
         let mut cookie = format!("{name}={value}; path=/");
-        let expires = request.host::<UserTrackServer>().expires.or(0);
+        let expires = request.host::<UserTrackServer>().expires.value_or(0);
         if expires != 0 && self.style == Style::Netscape {
             let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
             let date = http::date::http_date(now + i64::from(expires));

@@ -20,7 +20,7 @@ pub(crate) static MODULE: Module = Module {
             Phase::Fixups,
             Order::Middle,
             PhaseHook::Later {
-                claims: |request| request.dir::<SessionDir>().env.or(false),
+                claims: |request| request.dir::<SessionDir>().env.value_or(false),
                 run: |request| Box::pin(show(request)),
             },
         ),
@@ -189,13 +189,13 @@ async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
     let before = session.expiry;
     session.expiry = expiry_of(dir, now()).or(session.expiry);
     let moved = session.expiry.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
-    let interval = i64::from(dir.interval.or(0)).saturating_mul(SECOND);
-    let is_moved = dir.max_age.or(0) > 0 && moved >= interval;
+    let interval = i64::from(dir.interval.value_or(0)).saturating_mul(SECOND);
+    let is_moved = dir.max_age.value_or(0) > 0 && moved >= interval;
     if !session.dirty && !is_moved {
         return;
     }
     let Some(text) = mod_session_crypto::seal(request, slots, session.text()) else { return };
-    let max_age = dir.max_age.or(0);
+    let max_age = dir.max_age.value_or(0);
     if mod_session_cookie::is_configured(slots) {
         mod_session_cookie::write(request, slots, &text, max_age, canned);
     } else if mod_session_dbd::write(request, slots, text, &session, max_age).await.is_err() {

@@ -61,7 +61,7 @@ pub(super) fn parse(rest: &str) -> Option<Cookie> {
 pub(super) fn read(request: &mut Request, slots: &SettingsMap) -> Option<String> {
     let dir = slots.get::<CookieDir>();
     let (name, _) = dir.cookie.get().or(dir.cookie2.get())?;
-    Some(take(request, name, dir.remove.or(false)))
+    Some(take(request, name, dir.remove.value_or(false)))
 }
 
 /// Whether a cookie is configured.

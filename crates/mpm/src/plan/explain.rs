@@ -110,7 +110,7 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
     let row = |name, setting: &Setting<i64>, default: i64, runs: usize| DirectiveValue {
         name,
         configured: setting.get().copied().zip(setting.origin().cloned()),
-        wanted: (kind != Kind::PerProcessor).then(|| setting.or(default)),
+        wanted: (kind != Kind::PerProcessor).then(|| setting.value_or(default)),
         runs: (kind != Kind::PerProcessor).then_some(runs),
     };
     let (min, max) = match plan.spare {

@@ -129,7 +129,10 @@ fn values_and_old_names() {
     let (result, server, context) = try_lines(&PREFORK_ONLY, lines);
     assert!(result.is_ok());
     let s = server.get::<MpmSettings>();
-    assert_eq!((s.max_request_workers.or(0), s.max_connections_per_child.or(0), s.server_limit.or(0)), (20, 7, 2));
+    assert_eq!(
+        (s.max_request_workers.value_or(0), s.max_connections_per_child.value_or(0), s.server_limit.value_or(0)),
+        (20, 7, 2)
+    );
     assert_eq!(s.pid_file.get().map(String::as_str), Some("/srv/run/pid"));
     let listen = Listen { addresses: Vec::new(), port: 80, protocol: Some("https".into()) };
     assert_eq!(s.listen.iter().next(), Some(&listen));

@@ -43,6 +43,6 @@ pub(crate) fn overrides(request: &mut Request) -> Flow {
     if let (true, Some(name)) = (core.handler.is_set(), request.mapped.handler.clone()) {
         request.note_step("core", core.handler.origin(), |_| format!("SetHandler: {name}"));
     }
-    request.mapped.accept_path_info = core.accept_path_info.or(None);
+    request.mapped.accept_path_info = core.accept_path_info.value_or(None);
     Flow::Declined
 }

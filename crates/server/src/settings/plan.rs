@@ -39,7 +39,7 @@ impl Plan {
             line: core.limit_request_line(),
             fields: core.limit_request_fields(),
             field_size: core.limit_request_field_size(),
-            strict: core.strict.or(true),
+            strict: core.strict.value_or(true),
         };
         // A clock that counts nanoseconds cannot represent much later times.
         let timeout = core.timeout().min(Duration::from_secs(u32::MAX.into()));
@@ -54,13 +54,13 @@ impl Plan {
         let http2 = settings.get::<Http2>();
         Plan {
             limits,
-            only_registered_methods: core.registered_methods.or(false),
+            only_registered_methods: core.registered_methods.value_or(false),
             keep_alive: core.keep_alive() && !keep_alive_timeout.is_zero(),
             keep_alive_timeout,
             keep_alive_max: core.max_keep_alive_requests(),
-            body: BodyRules { timeout, read_timeout: read_timeouts.body.or(None), limits },
-            head_timeout: read_timeouts.header.or(None),
-            handshake_timeout: read_timeouts.handshake.or(None),
+            body: BodyRules { timeout, read_timeout: read_timeouts.body.value_or(None), limits },
+            head_timeout: read_timeouts.header.value_or(None),
+            handshake_timeout: read_timeouts.handshake.value_or(None),
             timeout,
             path: http::uri::PathOptions { merge_slashes: core.merge_slashes(), encoded_slashes },
             redirects_max,

@@ -64,7 +64,7 @@ impl VirtualHost {
 
     /// The scheme of URLs that lead to its connections.
     pub fn scheme_of_connections(&self) -> &'static str {
-        if self.settings.get::<CoreServer>().encrypted.or(false) { "https" } else { "http" }
+        if self.settings.get::<CoreServer>().encrypted.value_or(false) { "https" } else { "http" }
     }
 
     /// Its name with the port of its connections, for the status page: that of its first address if they differ.

@@ -73,7 +73,7 @@ pub(super) async fn document(request: &Request) -> Result<Option<xml::Element>, 
     if request.body.is_none() {
         return Ok(None);
     }
-    let limit = request.dir::<CoreDir>().limit_xml_request_body.or(XML_BODY);
+    let limit = request.dir::<CoreDir>().limit_xml_request_body.value_or(XML_BODY);
     let most = if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
     let mut bytes = Vec::new();
     while let Some(piece) = request.body.read().await.map_err(|error| Failure::status(error.status()))? {

@@ -85,7 +85,7 @@ pub(super) struct Ignored {
 
 impl Merge for Ignored {
     fn merge(base: &Self, add: &Self) -> Self {
-        let (list, done) = match add.reset.origin().filter(|_| add.reset.or(RESET)) {
+        let (list, done) = match add.reset.origin().filter(|_| add.reset.value_or(RESET)) {
             Some(line) => (add.list.clone(), Some(line.clone())),
             None => (Merge::merge(&base.list, &add.list), base.done.clone()),
         };

@@ -22,7 +22,7 @@ pub(super) struct Query {
 impl Query {
     /// Reads the configuration, and the query if the client may choose.
     pub(super) fn of(request: &Request, conf: &IndexDir) -> Query {
-        let (ascending, key) = conf.order.or((true, Key::Name));
+        let (ascending, key) = conf.order.value_or((true, Key::Name));
         let options = conf.options.effective();
         let mut query = Query { options, key, ascending, pattern: None, suffix: String::new() };
         if options & IGNORE_CLIENT != 0 {

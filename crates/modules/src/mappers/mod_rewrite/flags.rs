@@ -75,7 +75,8 @@ impl Flags {
         self.0 & others.0 != 0
     }
 
-    pub(super) const fn and(self, others: Flags) -> Flags {
+    /// The flags of both sets.
+    pub(super) const fn or(self, others: Flags) -> Flags {
         Flags(self.0 | others.0)
     }
 }
@@ -83,7 +84,7 @@ impl Flags {
 /// The boolean flags, by both of their names.
 const PLAIN: [(&str, &str, Flags); 19] = [
     ("bnp", "backrefernoplus", Flags::NO_PLUS),
-    ("bctls", "bctls", Flags::ESCAPE_CONTROLS.and(Flags::ESCAPE)),
+    ("bctls", "bctls", Flags::ESCAPE_CONTROLS.or(Flags::ESCAPE)),
     ("c", "chain", Flags::CHAIN),
     ("dpi", "discardpath", Flags::DISCARD_PATH_INFO),
     ("d", "d", Flags::DISCARD_PATH_INFO),
@@ -126,7 +127,7 @@ impl Given {
         let lower = key.to_ascii_lowercase();
         let given = || (!value.is_empty()).then(|| value.to_string());
         if let Some((_, _, flags)) = PLAIN.iter().find(|(short, long, _)| lower == *short || lower == *long) {
-            self.flags = self.flags.and(*flags);
+            self.flags = self.flags.or(*flags);
             if flags == &Flags::ESCAPE {
                 self.escapes = given().or(self.escapes.take());
             }
@@ -143,7 +144,7 @@ impl Given {
             "g" | "gone" => self.respond(410),
             "h" | "handler" => self.handler = Some(Template::parse(value)),
             "n" | "next" => {
-                self.flags = self.flags.and(Flags::NEXT);
+                self.flags = self.flags.or(Flags::NEXT);
                 if !value.is_empty() {
                     self.rounds = atoi(value);
                 }
@@ -160,13 +161,13 @@ impl Given {
 
     /// The rule makes this status the response, without a substitution.
     fn respond(&mut self, status: u16) {
-        self.flags = self.flags.and(Flags::STATUS).and(Flags::AS_IS);
+        self.flags = self.flags.or(Flags::STATUS).or(Flags::AS_IS);
         self.status = status;
     }
 
     /// `R`, perhaps with a status.
     fn redirect(&mut self, value: &str) -> Result<(), String> {
-        self.flags = self.flags.and(Flags::REDIRECT);
+        self.flags = self.flags.or(Flags::REDIRECT);
         self.status = match value.to_ascii_lowercase().as_str() {
             "" => return Ok(()),
             "permanent" => 301,

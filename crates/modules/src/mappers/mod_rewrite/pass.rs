@@ -162,7 +162,7 @@ impl<'r> Pass<'r> {
             }
             let Some((rule, origin)) = rules.get(at) else { break };
             at += 1;
-            if is_subrequest && rule.given.flags.any(Flags::NO_SUBREQUEST.and(Flags::REDIRECT)) {
+            if is_subrequest && rule.given.flags.any(Flags::NO_SUBREQUEST.or(Flags::REDIRECT)) {
                 continue;
             }
             if self.trace.wants(3) {
@@ -258,7 +258,7 @@ impl<'r> Pass<'r> {
             return After::Stop;
         }
         match () {
-            () if flags.any(Flags::PROXY.and(Flags::LAST)) => After::Stop,
+            () if flags.any(Flags::PROXY.or(Flags::LAST)) => After::Stop,
             () if flags.any(Flags::NEXT) => After::Restart,
             () => After::Skip(rule.given.skip),
         }
@@ -413,7 +413,7 @@ impl<'r> Pass<'r> {
                     self.trace(3, |_| format!("add per-dir prefix: {output} -> {directory}{output}"));
                     output.insert_str(0, &directory);
                 }
-                None if !rule.given.flags.any(Flags::PROXY.and(Flags::REDIRECT)) => {
+                None if !rule.given.flags.any(Flags::PROXY.or(Flags::REDIRECT)) => {
                     self.trace(3, |_| format!("add root prefix: {output} -> /{output}"));
                     output.insert(0, '/');
                 }

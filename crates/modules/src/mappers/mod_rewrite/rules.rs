@@ -45,7 +45,8 @@ impl Choices {
         ("UnsafePrefixStat", Choices::UNSAFE_PREFIX_STAT),
     ];
 
-    pub(super) const fn and(self, others: Choices) -> Choices {
+    /// The options of both sets.
+    pub(super) const fn or(self, others: Choices) -> Choices {
         Choices(self.0 | others.0)
     }
 
@@ -96,7 +97,7 @@ impl List {
         if self.rules.len() < Self::SHORT {
             return None;
         }
-        let asked = |rule: &Rule| rule.given.flags.any(Flags::NEGATED.and(Flags::CHAIN));
+        let asked = |rule: &Rule| rule.given.flags.any(Flags::NEGATED.or(Flags::CHAIN));
         let patterns = || self.rules.iter().map(|(rule, _)| (!asked(rule)).then_some(&rule.regex));
         self.many.get_or_init(|| PatternSet::new(patterns()).map(Arc::new)).as_deref()
     }
@@ -130,7 +131,7 @@ impl Rules {
     /// Adds the options of a `RewriteOptions` line.
     pub(super) fn choose(&mut self, choices: Choices, origin: &Origin) {
         let (known, lines) = self.options.get_or_insert_default();
-        *known = known.and(choices);
+        *known = known.or(choices);
         lines.push(origin.clone());
     }
 
@@ -139,7 +140,7 @@ impl Rules {
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.engine.or(ENGINE)
+        self.engine.value_or(ENGINE)
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn options(cmd: &mut Cmd<'_>, words: &str) -> Outcome {
         }
         let known = Choices::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
         let (_, choice) = known.ok_or_else(|| format!("RewriteOptions: unknown option '{word}'"))?;
-        choices = choices.and(*choice);
+        choices = choices.or(*choice);
     }
     let origin = cmd.origin();
     rules(cmd).choose(choices, &origin);
@@ -209,7 +209,7 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     }
     let pattern = match pattern.strip_prefix('!') {
         Some(bare) => {
-            given.flags = given.flags.and(Flags::NEGATED);
+            given.flags = given.flags.or(Flags::NEGATED);
             bare
         }
         None => pattern,
@@ -217,7 +217,7 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let before = usize::from(given.flags.any(Flags::NEGATED));
     let regex = compile(cmd, (1, before), pattern, given.flags.any(Flags::NO_CASE))?;
     if output == "-" {
-        given.flags = given.flags.and(Flags::AS_IS);
+        given.flags = given.flags.or(Flags::AS_IS);
     }
     let output = ending(output, &mut given.flags);
     let origin = cmd.origin();
@@ -242,16 +242,16 @@ pub(super) fn rule(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
 fn ending<'a>(output: &'a str, flags: &mut Flags) -> &'a str {
     match output.strip_suffix('?') {
         Some(_) if flags.any(Flags::QUERY_APPEND) => {
-            *flags = flags.and(Flags::QUERY_LAST);
+            *flags = flags.or(Flags::QUERY_LAST);
             output
         }
         Some(before) => {
-            *flags = flags.and(Flags::QUERY_NONE);
+            *flags = flags.or(Flags::QUERY_NONE);
             before
         }
         None => {
             if flags.any(Flags::QUERY_DISCARD) && !output.contains('?') {
-                *flags = flags.and(Flags::QUERY_NONE);
+                *flags = flags.or(Flags::QUERY_NONE);
             }
             output
         }

@@ -145,11 +145,11 @@ pub(super) fn due(domain: &Domain) -> Due {
             return now("it does not cover all domains");
         }
         let life = ends - begins;
-        let renew = ends - domain.conf().renew_window.or(RENEW_WINDOW).of(life);
+        let renew = ends - domain.conf().renew_window.value_or(RENEW_WINDOW).of(life);
         if renew < due.renew {
             due = Due { renew, why: "it expires soon", ..due };
         }
-        due.warn = due.warn.min(ends - domain.conf().warn_window.or(WARN_WINDOW).of(life));
+        due.warn = due.warn.min(ends - domain.conf().warn_window.value_or(WARN_WINDOW).of(life));
     }
     due
 }

@@ -26,7 +26,7 @@ const FORBIDDEN: &str = "ssl-access-forbidden";
 /// Checks everything except the login.
 pub(super) fn check(request: &mut Request) -> Flow {
     if !request.client.is_secure() {
-        return match request.dir::<SslDir>().require_ssl.or(false) {
+        return match request.dir::<SslDir>().require_ssl.value_or(false) {
             true => refuse(request, "SSL connection required"),
             false => Flow::Declined,
         };
@@ -97,15 +97,15 @@ fn other_suites(request: &mut Request, session: &Session, dir: &SslDir) -> Optio
 /// long.
 fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -> Option<Flow> {
     let wanted =
-        [dir, request.vhost.base_settings::<SslDir>()].map(|one| strictness(one.verify_client.or(Verify::None)));
+        [dir, request.vhost.base_settings::<SslDir>()].map(|one| strictness(one.verify_client.value_or(Verify::None)));
     let wanted = wanted.into_iter().max().unwrap_or(0);
     if wanted == 0 {
         return None;
     }
     let (of_all, asked) = request.server.hosts.get(session.host).map_or((0, 0), asked_of);
     let trust = clients::trust(request, session);
-    let depth = dir.verify_depth.or(VERIFY_DEPTH) as usize;
-    let takes_strangers = dir.verify_client.or(Verify::None) == Verify::OptionalNoCa;
+    let depth = dir.verify_depth.value_or(VERIFY_DEPTH) as usize;
+    let takes_strangers = dir.verify_client.value_or(Verify::None) == Verify::OptionalNoCa;
     let has_enough = match trust {
         None => asked >= wanted && session.client_chain.is_empty(),
         Some(trust) => (trust.flaw.is_none() || takes_strangers || of_all >= wanted) && trust.depth <= depth,
@@ -132,7 +132,7 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
 /// The strictness of what a virtual host wants from all clients, and of what the handshake asks them for: what its
 /// sections want is optional there.
 fn asked_of(host: &VirtualHost) -> (u8, u8) {
-    let of_all = strictness(host.base_settings::<SslDir>().verify_client.or(Verify::None));
+    let of_all = strictness(host.base_settings::<SslDir>().verify_client.value_or(Verify::None));
     let context = context::of(host);
     (of_all, of_all.max(context.is_some_and(|context| context.clients.is_some()).into()))
 }

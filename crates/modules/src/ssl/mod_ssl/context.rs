@@ -98,7 +98,7 @@ pub(super) fn prepare(
     notes: &mut Vec<(Level, String)>,
 ) -> Result<(Arc<ServerConfig>, Arc<Choice>), String> {
     let server = host.settings.get::<SslServer>();
-    let asked = server.protocols.or(Protocols::DEFAULT);
+    let asked = server.protocols.value_or(Protocols::DEFAULT);
     let commands = openssl::read(server, &host.log_name(), asked)?;
     let mut versions = versions(commands.versions.unwrap_or(asked), &server.protocols, notes)?;
     let provider = Arc::new(provider(host, &commands, notes));
@@ -121,7 +121,7 @@ pub(super) fn prepare(
         Some(clients) => config.with_client_cert_verifier(clients.clone()),
     };
     let mut config = config.with_cert_resolver(choice.clone());
-    config.ignore_client_order = own_order.unwrap_or(server.honor_cipher_order.or(false));
+    config.ignore_client_order = own_order.unwrap_or(server.honor_cipher_order.value_or(false));
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = host.alpn();
     config.max_early_data_size = PASSED_OVER;
@@ -130,8 +130,8 @@ pub(super) fn prepare(
     if let Some(count) = ticket_count {
         config.send_tls13_tickets = count;
     }
-    if tickets.unwrap_or(server.session_tickets.or(true)) {
-        let lifetime = server.cache_timeout.or(SESSION_TIMEOUT);
+    if tickets.unwrap_or(server.session_tickets.value_or(true)) {
+        let lifetime = server.cache_timeout.value_or(SESSION_TIMEOUT);
         let secret = match server.ticket_key_file.get() {
             None => None,
             Some(file) => Some(ticket_secret(file, server.ticket_key_file.origin())?),

@@ -189,7 +189,7 @@ fn parts(server: &Server, all: &[(&VirtualHost, Loaded)]) -> Vec<Part> {
 fn refuse_what_is_missing(host: &VirtualHost) -> Result<(), String> {
     let server = host.settings.get::<SslServer>();
     let (fips, srp) = (&server.fips, &server.srp_verifier_file);
-    if let (true, Some(origin)) = (fips.or(false), fips.origin()) {
+    if let (true, Some(origin)) = (fips.value_or(false), fips.origin()) {
         return Err(format!("AH01885: Could not enable FIPS mode: SSLFIPS on at {origin} is not supported"));
     }
     match srp.origin() {

@@ -111,7 +111,7 @@ settings! {
 
 /// Whether the connections of a virtual host are to be encrypted (`SSLEngine`).
 pub(super) fn is_expected(host: &VirtualHost) -> bool {
-    host.settings.get::<SslServer>().engine.or(false)
+    host.settings.get::<SslServer>().engine.value_or(false)
 }
 
 impl SslDir {

@@ -23,7 +23,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
     let (server, client) = (request.server, request.client.clone());
     let Some(session) = client.session() else { return Flow::Declined };
     let (named, made_for) = (session.server_name.as_deref(), &server.hosts[session.host]);
-    let policy = server.main().settings.get::<SslServer>().sni_policy.or(POLICY);
+    let policy = server.main().settings.get::<SslServer>().sni_policy.value_or(POLICY);
     match (named, request.data.hostname.as_deref()) {
         (Some(name), None) => {
             let text = format!("AH02031: Hostname {name} provided via SNI, but no hostname provided in HTTP request");
@@ -80,7 +80,7 @@ fn log_session(request: &Request, session: &Session) {
 }
 
 fn is_strict(host: &VirtualHost) -> bool {
-    host.settings.get::<SslServer>().strict_sni_vhost_check.or(false)
+    host.settings.get::<SslServer>().strict_sni_vhost_check.value_or(false)
 }
 
 /// Whether a connection made for one host is good enough for the other.
@@ -100,10 +100,14 @@ fn clients_of(host: &VirtualHost) -> impl PartialEq + '_ {
     const UNCHECKED: CertificateCheck = CertificateCheck { depth: CheckDepth::None, unknown_is_good: false };
     let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
     (
-        (server.engine.or(false), base.verify_client.or(Verify::None), base.verify_depth.or(VERIFY_DEPTH)),
+        (
+            server.engine.value_or(false),
+            base.verify_client.value_or(Verify::None),
+            base.verify_depth.value_or(VERIFY_DEPTH),
+        ),
         (base.ca_file.get(), base.ca_path.get(), server.ca_names_file.get(), server.ca_names_path.get()),
-        (server.revocation_file.get(), server.revocation_path.get(), server.revocation_check.or(UNCHECKED)),
-        (server.ocsp_enable.or(UNCHECKED), server.ocsp_default_responder.get()),
+        (server.revocation_file.get(), server.revocation_path.get(), server.revocation_check.value_or(UNCHECKED)),
+        (server.ocsp_enable.value_or(UNCHECKED), server.ocsp_default_responder.get()),
         // What sections want, too.
         context::of(host).and_then(|context| Some(context.clients.as_ref()?.mark())),
         server.openssl_commands.iter().collect::<Vec<_>>(),
@@ -115,7 +119,7 @@ fn encryption(host: &VirtualHost) -> impl PartialEq + '_ {
     let (server, base) = (host.settings.get::<SslServer>(), host.base_settings::<SslDir>());
     (
         [&server.certificate_files, &server.key_files].map(|files| paths(files.get())),
-        (server.protocols.or(Protocols::DEFAULT), base.cipher_suites.get(), server.tls13_cipher_suites.get()),
+        (server.protocols.value_or(Protocols::DEFAULT), base.cipher_suites.get(), server.tls13_cipher_suites.get()),
     )
 }
 

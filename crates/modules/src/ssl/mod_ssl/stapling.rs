@@ -48,7 +48,7 @@ static IN_EFFECT: Mutex<Option<(Arc<Published>, usize)>> = Mutex::new(None);
 
 /// Whether a virtual host staples.
 pub(super) fn is_used(host: &VirtualHost) -> bool {
-    is_expected(host) && host.settings.get::<SslServer>().use_stapling.or(false)
+    is_expected(host) && host.settings.get::<SslServer>().use_stapling.value_or(false)
 }
 
 /// The memory for stapled responses; `None`: no host staples.
@@ -134,10 +134,10 @@ impl Host {
             choice: context.choice.clone(),
             staples: context.staples.clone()?,
             force_url: ssl.stapling_force_url.get().cloned(),
-            timeout: Duration::from_secs(ssl.stapling_responder_timeout.or(10).into()),
-            refresh: ssl.stapling_cache_timeout.or(3600).into(),
-            retry: ssl.stapling_error_cache_timeout.or(600).into(),
-            skew: ssl.stapling_time_skew.or(300).into(),
+            timeout: Duration::from_secs(ssl.stapling_responder_timeout.value_or(10).into()),
+            refresh: ssl.stapling_cache_timeout.value_or(3600).into(),
+            retry: ssl.stapling_error_cache_timeout.value_or(600).into(),
+            skew: ssl.stapling_time_skew.value_or(300).into(),
             max_age: ssl.stapling_max_age.get().map(|age| i64::from(*age)),
         })
     }

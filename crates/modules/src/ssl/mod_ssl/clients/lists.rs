@@ -99,7 +99,7 @@ impl fmt::Debug for Current {
 pub(super) fn read(host: &VirtualHost, notes: &mut Vec<(Level, String)>) -> Result<Vec<List>, String> {
     let server = host.settings.get::<SslServer>();
     let (file, path) = (server.revocation_file.get(), server.revocation_path.get());
-    let check = server.revocation_check.or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
+    let check = server.revocation_check.value_or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
     if check.depth == CheckDepth::None {
         if file.is_some() || path.is_some() {
             let name = host.log_name();

@@ -35,7 +35,7 @@ impl Online {
     /// `None`: nobody is asked.
     pub(super) fn new(server: &SslServer) -> Result<Option<Online>, String> {
         let unasked = CertificateCheck { depth: CheckDepth::None, unknown_is_good: false };
-        let check = server.ocsp_enable.or(unasked);
+        let check = server.ocsp_enable.value_or(unasked);
         if check.depth == CheckDepth::None {
             return Ok(None);
         }
@@ -44,12 +44,12 @@ impl Online {
         Ok(Some(Online {
             check,
             responder: server.ocsp_default_responder.get().cloned(),
-            overrides: server.ocsp_override_responder.or(false),
-            timeout: Duration::from_secs(server.ocsp_responder_timeout.or(10).into()),
-            skew: server.ocsp_time_skew.or(300).into(),
+            overrides: server.ocsp_override_responder.value_or(false),
+            timeout: Duration::from_secs(server.ocsp_responder_timeout.value_or(10).into()),
+            skew: server.ocsp_time_skew.value_or(300).into(),
             max_age: server.ocsp_max_age.get().map(|age| i64::from(*age)),
-            has_nonce: server.ocsp_request_nonce.or(true),
-            is_anybody: server.ocsp_no_verify.or(false),
+            has_nonce: server.ocsp_request_nonce.value_or(true),
+            is_anybody: server.ocsp_no_verify.value_or(false),
             trusted: trusted.unwrap_or_default(),
             proxy: server.ocsp_proxy_url.get().cloned(),
         }))

@@ -58,7 +58,7 @@ pub(in super::super) fn prepare(
 ) -> Result<Option<Clients>, String> {
     let server = host.settings.get::<SslServer>();
     let base = host.base_settings::<SslDir>();
-    let mode = base.verify_client.or(Verify::None);
+    let mode = base.verify_client.value_or(Verify::None);
     let sections = || server.verify_in_sections.iter().filter(|mode| **mode != Verify::None);
     let is_for_sections = mode == Verify::None;
     if is_for_sections && sections().next().is_none() {
@@ -86,9 +86,9 @@ pub(in super::super) fn prepare(
     let is_named = server.ca_names_file.get().is_some() || server.ca_names_path.get().is_some();
     let asked = if is_named { &named } else { &trusted };
     let asked = asked.iter().filter_map(|der| Some(parse(der)?.subject().as_raw().to_vec().into())).collect();
-    let check = server.revocation_check.or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
+    let check = server.revocation_check.value_or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
     let depths = server.depths_in_sections.iter().filter(|_| is_for_sections);
-    let depth = depths.copied().chain([base.verify_depth.or(VERIFY_DEPTH)]).max().unwrap_or(VERIFY_DEPTH);
+    let depth = depths.copied().chain([base.verify_depth.value_or(VERIFY_DEPTH)]).max().unwrap_or(VERIFY_DEPTH);
     let mut clients = Clients {
         is_required: mode == Verify::Require,
         is_for_sections,
