@@ -2,6 +2,8 @@
 //!
 //! Apache manual: mod_dir.
 
+use std::borrow::Cow;
+
 use conf::directive::Args::{Flag, Raw, Take1, Take12};
 use conf::words::words;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
@@ -21,12 +23,15 @@ const LATE: PhaseHook = PhaseHook::Later { claims: has_no_file, run: |request| B
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("FallbackResource", Allowed::INDEXES, Take1(set_fallback), "disabled", "Set a default handler"),
-    row("DirectoryIndex", Allowed::INDEXES, Raw(add_index), "index.html", "a list of file names"),
+    row("DirectoryIndex", Allowed::INDEXES, Raw(add_index), INDEX, "a list of file names"),
     row("DirectorySlash", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.slash, on)), on_or_off(SLASH), "On or Off"),
     row("DirectoryCheckHandler", Allowed::INDEXES, Flag(|c, on| c.set(|d: &mut DirConf| &mut d.check_handler, on)), on_or_off(CHECK_HANDLER), "On or Off"),
     row("DirectoryIndexRedirect", Allowed::INDEXES, Take12(set_redirect), "Off", "On, Off, or a 3xx status code."),
 ];
 
+/// The default of `DirectoryIndex`, and the list that it makes.
+const INDEX: &str = "index.html";
+const INDEXES: &[Cow<'static, str>] = &[Cow::Borrowed(INDEX)];
 /// Whether they are on by default.
 const SLASH: bool = true;
 const CHECK_HANDLER: bool = false;
@@ -34,7 +39,7 @@ const CHECK_HANDLER: bool = false;
 settings! {
     /// The module's settings of a section.
     pub struct DirConf {
-        index: Gathered<Vec<String>>,
+        index: Gathered<Vec<Cow<'static, str>>>,
         slash: Setting<bool> = SLASH,
         check_handler: Setting<bool> = CHECK_HANDLER,
         fallback: Setting<Option<String>>,
@@ -49,7 +54,7 @@ fn add_index(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     let words = words(rest);
     match &words[..] {
         [only] if only.eq_ignore_ascii_case("disabled") => index.begin(&origin).clear(),
-        _ => index.edit(&origin).extend(words),
+        _ => index.edit(&origin).extend(words.into_iter().map(Cow::Owned)),
     }
     Ok(())
 }
@@ -104,7 +109,7 @@ async fn directory(request: &mut Request) -> Flow {
     let dir = request.dir.slots.clone();
     let conf = dir.get::<DirConf>();
     // Whatever its type: directory handlers check this name.
-    request.mapped.handler.get_or_insert(std::borrow::Cow::Borrowed(DIRECTORY));
+    request.mapped.handler.get_or_insert(Cow::Borrowed(DIRECTORY));
     if !request.data.uri.ends_with('/') {
         // Some clients, such as file managers, follow redirects of GET alone.
         let is_careful =
@@ -129,8 +134,7 @@ async fn directory(request: &mut Request) -> Flow {
 
 /// Answers with the first index that there is.
 async fn index(request: &mut Request, conf: &DirConf) -> Flow {
-    let default = vec!["index.html".to_string()];
-    let names = conf.index.get().unwrap_or(&default);
+    let names = conf.index.get().map_or(INDEXES, Vec::as_slice);
     let mut error = None;
     for (at, name) in names.iter().enumerate() {
         let mut found = request.lookup_uri(&with_args(request, name)).await;

@@ -25,7 +25,7 @@ mod store;
 mod values;
 
 use conf::directive::Args::{Raw, Section, Take1, Take2, Take12, Words};
-use conf::{Allowed, Directive, ModuleInfo, row};
+use conf::{Allowed, Directive, ModuleInfo, on_or_off, row, shown};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
@@ -60,25 +60,25 @@ const DIRECTIVES: &[Directive] = &[
     row("<MDomain", SERVER, Section(set::domain_set), "", "Short form for <MDomainSet> container."),
     row("MDMember", SERVER, Words(set::members), "", "Define domain name(s) part of the Managed Domain. Use 'auto' or 'manual' to enable/disable auto adding names from virtual hosts."),
     row("MDMembers", SERVER, Words(set::members), "auto", "Define domain name(s) part of the Managed Domain. Use 'auto' or 'manual' to enable/disable auto adding names from virtual hosts."),
-    row("MDMustStaple", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.must_staple, v)), "off", "Enable/Disable the Must-Staple flag for new certificates."),
+    row("MDMustStaple", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.must_staple, v)), on_or_off(settings::MUST_STAPLE), "Enable/Disable the Must-Staple flag for new certificates."),
     row("MDPortMap", SERVER, Take12(set::port_map), "http:80 https:443", "Declare the mapped ports 80 and 443 on the local server. E.g. 80:8000 to indicate that the server port 8000 is reachable as port 80 from the internet. Use 80:- to indicate that port 80 is not reachable from the outside."),
     row("MDPrivateKeys", SERVER, Words(set::private_keys), "RSA 2048", "set the type and parameters for private key generation").differs("An RSA key has 2048, 3072 or 4096 bits: a number between two of them counts as the larger one, and one above them is refused. Curves are secp256r1 (P-256), secp384r1 (P-384) and secp521r1 (P-521); others are refused."),
     row("MDHttpProxy", SERVER, Take1(set::http_proxy), "", "URL of a HTTP(S) proxy to use for outgoing connections").differs("The connection to the proxy is not encrypted. What goes through it is, since the certificate authority is reached by https."),
-    row("MDStoreDir", SERVER, Take1(|c, v| set::global_text(c, |s| &mut s.store_dir, v)), "md", "the directory for file system storage of managed domain data.").differs("Only root can read the keys in it. Accounts are not shared with Apache, whose account keys are encrypted; certificates are."),
+    row("MDStoreDir", SERVER, Take1(|c, v| set::global_text(c, |s| &mut s.store_dir, v)), settings::STORE_DIR, "the directory for file system storage of managed domain data.").differs("Only root can read the keys in it. Accounts are not shared with Apache, whose account keys are encrypted; certificates are."),
     row("MDRenewWindow", SERVER, Take1(|c, v| set::span(c, |s| &mut s.renew_window, v)), "33%", "Time length for renewal before certificate expires (defaults to days)."),
     row("MDRequireHttps", SERVER.or(Allowed::AUTH).or(Allowed::KEPT_NOWHERE), Take1(set::require_https), "off", "Redirect non-secure requests to the https: equivalent."),
     row("MDNotifyCmd", SERVER, Raw(|c, v| set::global_text(c, |s| &mut s.notify, v)), "", "Set the command to run when signup/renew of domain is complete."),
-    row("MDBaseServer", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.base_server, v)), "off", "Allow managing of base server outside virtual hosts."),
+    row("MDBaseServer", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.base_server, v)), on_or_off(settings::BASE_SERVER), "Allow managing of base server outside virtual hosts."),
     row("MDChallengeDns01", SERVER, Raw(|c, v| set::text(c, |s| &mut s.dns01, v)), "", "Set the command for setup/teardown of dns-01 challenges"),
-    row("MDChallengeDns01Version", SERVER, Take1(set::dns01_version), "1", "Set the type of arguments to call `MDChallengeDns01` with"),
+    row("MDChallengeDns01Version", SERVER, Take1(set::dns01_version), shown!(settings::DNS01_VERSION), "Set the type of arguments to call `MDChallengeDns01` with"),
     row("MDCertificateFile", SERVER, Take1(|c, v| set::own_file(c, |s| &mut s.certificate_files, v)), "", "set the static certificate (chain) file to use for this domain."),
     row("MDCertificateKeyFile", SERVER, Take1(|c, v| set::own_file(c, |s| &mut s.key_files, v)), "", "set the static private key file to use for this domain."),
-    row("MDServerStatus", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.status, v)), "on", "On to see Managed Domains in server-status.").differs("It allows the handler `md-status`. The status page does not show managed domains."),
-    row("MDCertificateStatus", SERVER, Take1(set::any_on_off), "on", "On to see Managed Domain expose /.httpd/certificate-status.").without_effect("Nothing is published at /.httpd/certificate-status: see the handler `md-status`."),
+    row("MDServerStatus", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.status, v)), on_or_off(settings::STATUS), "On to see Managed Domains in server-status.").differs("It allows the handler `md-status`. The status page does not show managed domains."),
+    row("MDCertificateStatus", SERVER, Take1(set::any_on_off), on_or_off(true), "On to see Managed Domain expose /.httpd/certificate-status.").without_effect("Nothing is published at /.httpd/certificate-status: see the handler `md-status`."),
     row("MDWarnWindow", SERVER, Take1(|c, v| set::span(c, |s| &mut s.warn_window, v)), "10%", "When less time remains for a certificate, send our/log a warning (defaults to days)"),
     row("MDMessageCmd", SERVER, Raw(|c, v| set::global_text(c, |s| &mut s.message, v)), "", "Set the command run when a message about a domain is issued."),
-    row("MDStapling", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.stapling, v)), "off", "Enable/Disable OCSP Stapling for this/all Managed Domain(s).").differs("It means SSLUseStapling on for the virtual hosts of the domain."),
-    row("MDStapleOthers", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.staple_others, v)), "on", "Enable/Disable OCSP Stapling for certificates not in Managed Domains.").differs("With MDStapling on, it means SSLUseStapling on for the other virtual hosts."),
+    row("MDStapling", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.stapling, v)), on_or_off(settings::STAPLING), "Enable/Disable OCSP Stapling for this/all Managed Domain(s).").differs("It means SSLUseStapling on for the virtual hosts of the domain."),
+    row("MDStapleOthers", SERVER, Take1(|c, v| set::global_on_off(c, |s| &mut s.staple_others, v)), on_or_off(settings::STAPLE_OTHERS), "Enable/Disable OCSP Stapling for certificates not in Managed Domains.").differs("With MDStapling on, it means SSLUseStapling on for the other virtual hosts."),
     row("MDStaplingKeepResponse", SERVER, Take1(set::any_span), "7d", "The amount of time to keep an OCSP response in the store.").without_effect(STAPLED),
     row("MDStaplingRenewWindow", SERVER, Take1(set::any_span), "33%", "Time length for renewal before OCSP responses expire (defaults to days).").without_effect(STAPLED),
     row("MDCertificateCheck", SERVER, Take2(|_, _, _| Ok(())), "", "Set name and URL pattern for a certificate monitoring site.").without_effect("The status page does not show managed domains."),
@@ -87,14 +87,14 @@ const DIRECTIVES: &[Directive] = &[
     row("MDHttpProxyCACertificateFile", SERVER, Take1(|_, _| Ok(())), "none", "Set the CA file to use for connections to the HTTP(S) proxy").without_effect("The connection to the proxy is not encrypted."),
     row("MDExternalAccountBinding", SERVER, Take12(set::account_binding), "none", "Set the external account binding keyid and hmac values to use at CA"),
     row("MDRetryDelay", SERVER, Take1(set::retry_delay), "30s", "Time length for first retry, doubled on every consecutive error."),
-    row("MDRetryFailover", SERVER, Take1(set::retry_failover), "13", "The number of errors before a failover to another CA is triggered."),
+    row("MDRetryFailover", SERVER, Take1(set::retry_failover), shown!(settings::RETRY_FAILOVER), "The number of errors before a failover to another CA is triggered."),
     row("MDStoreLocks", SERVER, Take1(set::store_locks), "off", "Configure locking of store for updates.").differs("The store is always locked during work on it."),
     row("MDMatchNames", SERVER, Take1(set::match_names), "all", "Determines how DNS names are matched to vhosts."),
     row("MDInitialDelay", SERVER, Take1(set::initial_delay), "0s", "How long to delay the first certificate check."),
     row("MDCheckInterval", SERVER, Take1(set::check_interval), "12h", "Time between certificate checks."),
     row("MDProfile", SERVER, Take1(|c, v| set::text(c, |s| &mut s.profile, v)), "", "The name of an CA profile to order certificates for."),
-    row("MDProfileMandatory", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.profile_is_mandatory, v)), "off", "Determines if a configured CA profile is mandatory."),
-    row("MDRenewViaARI", SERVER, Take1(set::any_on_off), "on", "Enable/Disable ACME ARI (RFC 9773) to trigger renewals.").without_effect("The authority is not asked when to renew: MDRenewWindow decides."),
+    row("MDProfileMandatory", SERVER, Take1(|c, v| set::on_off(c, |s| &mut s.profile_is_mandatory, v)), on_or_off(settings::PROFILE_IS_MANDATORY), "Determines if a configured CA profile is mandatory."),
+    row("MDRenewViaARI", SERVER, Take1(set::any_on_off), on_or_off(true), "Enable/Disable ACME ARI (RFC 9773) to trigger renewals.").without_effect("The authority is not asked when to renew: MDRenewWindow decides."),
 ];
 
 #[cfg(test)]

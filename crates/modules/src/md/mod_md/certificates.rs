@@ -13,12 +13,7 @@ use x509_parser::prelude::FromDer;
 
 use super::domains::{self, Domain};
 use super::keys::{self, KeyKind};
-use super::values::Span;
 use crate::ssl::mod_ssl::{NamedFile, Served, SslServer};
-
-/// The defaults of `MDRenewWindow` and `MDWarnWindow`.
-pub(super) const RENEW_WINDOW: Span = Span::Percent(33);
-pub(super) const WARN_WINDOW: Span = Span::Percent(10);
 
 /// The certificate files of a virtual host in a managed domain; `None` if it uses those of `SSLCertificateFile`. Call
 /// it in a process that may read them. If the domain has no files yet, a process that `serves` creates a self-signed
@@ -145,11 +140,11 @@ pub(super) fn due(domain: &Domain) -> Due {
             return now("it does not cover all domains");
         }
         let life = ends - begins;
-        let renew = ends - domain.conf().renew_window.value_or(RENEW_WINDOW).of(life);
+        let renew = ends - domain.conf().renew_window().of(life);
         if renew < due.renew {
             due = Due { renew, why: "it expires soon", ..due };
         }
-        due.warn = due.warn.min(ends - domain.conf().warn_window.value_or(WARN_WINDOW).of(life));
+        due.warn = due.warn.min(ends - domain.conf().warn_window().of(life));
     }
     due
 }

@@ -118,7 +118,7 @@ pub(super) fn is_unready(request: &mut Request) -> Flow {
 /// `MDRequireHttps`
 pub(super) fn require_https(request: &mut Request) -> Flow {
     let Some(domain) = domains::of(&request.vhost.settings) else { return Flow::Declined };
-    let mode = domain.conf().require_https.value_or(RequireHttps::Off);
+    let mode = domain.conf().require_https();
     let origin = domain.conf().require_https.origin().filter(|_| request.is_hypothetical()).cloned();
     if mode == RequireHttps::Off || request.data.uri.starts_with(WELL_KNOWN) {
         return Flow::Declined;

@@ -11,7 +11,7 @@ use sys::shm::Shared;
 
 use super::acme::ALPN;
 use super::keys::KeyKind;
-use super::settings::MdServer;
+use super::settings::{MdServer, STORE_DIR};
 use super::store::{NAME_MAX, Store};
 use super::values::{Names, RenewMode, RequireHttps};
 use crate::derived::DerivedPerHost;
@@ -116,7 +116,7 @@ impl Domain {
 
     /// Whether its certificates are fetched automatically.
     pub(super) fn is_driven(&self) -> bool {
-        match self.conf().renew_mode.value_or(RenewMode::Auto) {
+        match self.conf().renew_mode() {
             RenewMode::Auto => self.encrypted_hosts > 0 && !self.is_static(),
             RenewMode::Always => !self.is_static(),
             RenewMode::Manual => false,
@@ -196,7 +196,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
         draft.hosts.iter_mut().for_each(|host| staple(&mut host.server, None));
         return Ok(());
     }
-    let root = draft.main.get::<MdServer>().store_dir.get().map_or("md", String::as_str);
+    let root = draft.main.get::<MdServer>().store_dir.get().map_or(STORE_DIR, String::as_str);
     let root = context.server_relative(root);
     let store = Store::new(&root);
     let words = Shared::new(defined.len())
@@ -224,7 +224,7 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
 
 /// The index of the domain that each server belongs to: the main server first, then the virtual hosts.
 fn assign(draft: &Draft, defined: &[(Arc<Definition>, Origin)]) -> Result<Vec<Option<usize>>, Error> {
-    let with_main = draft.main.get::<MdServer>().base_server.value_or(false);
+    let with_main = draft.main.get::<MdServer>().base_server();
     let mut belongs = Vec::new();
     for (index, settings) in draft.servers().enumerate() {
         let is_own = |at: &usize| (index > 0 || with_main) && is_for(&defined[*at].0, settings, &draft.main);
@@ -246,8 +246,8 @@ fn assign(draft: &Draft, defined: &[(Arc<Definition>, Origin)]) -> Result<Vec<Op
 /// Applies `MDStapling` and `MDStapleOthers` to a host with or without a domain; mod_ssl does the stapling.
 fn staple(settings: &mut SettingsMap, domain: Option<&Domain>) {
     let conf = domain.map_or(settings.get::<MdServer>(), Domain::conf);
-    if conf.stapling.value_or(false)
-        && (domain.is_some() || conf.staple_others.value_or(true))
+    if conf.stapling()
+        && (domain.is_some() || conf.staple_others())
         && let Some(origin) = conf.stapling.origin().cloned()
     {
         settings.edit::<SslServer>().use_stapling.set(true, &origin);
@@ -276,13 +276,12 @@ fn domain(
     let mut warn = |text: String| {
         context.notices.push(Notice { origin: Some(origin.clone()), ..Notice::new("md", Level::Warn, text) });
     };
-    if hosts.is_empty() && conf.renew_mode.value_or(RenewMode::Auto) != RenewMode::Always {
+    if hosts.is_empty() && conf.renew_mode() != RenewMode::Always {
         warn(format!("AH10045: No VirtualHost matches Managed Domain {name}"));
     }
     let names = all_names(definition, hosts, conf, &mut warn);
     let encrypted_hosts = hosts.iter().filter(|host| is_encrypted(host)).count();
-    if encrypted_hosts == 0 && !hosts.is_empty() && conf.require_https.value_or(RequireHttps::Off) != RequireHttps::Off
-    {
+    if encrypted_hosts == 0 && !hosts.is_empty() && conf.require_https() != RequireHttps::Off {
         warn(format!(
             "AH10105: MD {name} does not match any VirtualHost with 'SSLEngine on', but is configured to require https. This \
              cannot work."
@@ -324,7 +323,7 @@ fn all_names(
             if names.iter().any(|known| covers(known, &host_name)) {
                 continue;
             }
-            if conf.members_auto.value_or(true) {
+            if conf.members_auto() {
                 names.push(host_name);
             } else {
                 warn(format!(
@@ -343,7 +342,7 @@ fn all_names(
 /// Whether a server belongs to a domain.
 fn is_for(definition: &Definition, settings: &SettingsMap, main: &SettingsMap) -> bool {
     let names = names_of(settings);
-    let names = match main.get::<MdServer>().match_names.value_or(Names::All) {
+    let names = match main.get::<MdServer>().match_names() {
         Names::All => &names[..],
         Names::ServerNames => &names[..names.len().min(1)],
     };

@@ -49,7 +49,7 @@ async fn fetch(domain: &Domain, authority: &str, means: &Means, client: &Client)
         "domains": domain.names,
         "contacts": domain.contact().into_iter().collect::<Vec<_>>(),
         "ca": { "proto": "ACME", "urls": [authority], "account": id },
-        "must-staple": domain.conf().must_staple.value_or(false),
+        "must-staple": domain.conf().must_staple(),
         "state": 2,
     });
     let parts = tmp("md.json");
@@ -144,7 +144,7 @@ async fn order(
     if let Some(profile) = domain.conf().profile.get() {
         match account.profiles().any(|known| known.name == profile) {
             true => wanted = wanted.profile(profile),
-            false if domain.conf().profile_is_mandatory.value_or(false) => {
+            false if domain.conf().profile_is_mandatory() => {
                 return Err(Failed::new(format!("mandatory ACME profile '{profile}' is not offered by CA")));
             }
             false => {}
@@ -158,7 +158,7 @@ async fn order(
     }
     proven?;
     let key = kind.generate()?;
-    let request = keys::request(&key, &domain.names, domain.conf().must_staple.value_or(false))?;
+    let request = keys::request(&key, &domain.names, domain.conf().must_staple())?;
     order.finalize_csr(&request).await?;
     wait_for(&mut order, client, |status| status == OrderStatus::Valid).await?;
     let chain =

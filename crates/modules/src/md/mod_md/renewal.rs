@@ -33,10 +33,6 @@ use super::store::Store;
 use super::{notify, order};
 use crate::ssl::mod_ssl::Reloader;
 
-/// The defaults of `MDCheckInterval`, `MDRetryDelay` and `MDRetryFailover`.
-const CHECK_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
-const RETRY_DELAY: Duration = Duration::from_secs(30);
-const RETRY_FAILOVER: u32 = 13;
 /// The longest pause after a failure.
 const RETRY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long to wait for a store that another process has locked.
@@ -79,19 +75,12 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
         forget_failures(domain);
     }
     let conf = server.main().settings.get::<MdServer>().clone();
-    let reachable = (
-        listens(&server.tree, conf.http_port.value_or(Some(80))),
-        listens(&server.tree, conf.https_port.value_or(Some(443))),
-    );
+    let reachable = (listens(&server.tree, conf.http_port()), listens(&server.tree, conf.https_port()));
     let not = |is: bool| if is { "" } else { " not" };
     let (http, https) = (not(reachable.0), not(reachable.1));
     runtime::log!("md", Debug, "AH10037: server seems{http} reachable via http: and{https} reachable via https:");
-    let means = Means {
-        reachable,
-        children,
-        proxy: conf.http_proxy.get().cloned(),
-        dns01_version: conf.dns01_version.value_or(1),
-    };
+    let means =
+        Means { reachable, children, proxy: conf.http_proxy.get().cloned(), dns01_version: conf.dns01_version() };
     let (server, parent) = (server.clone(), Pid::own());
     let (reloader, lock) = (Mutex::default(), Mutex::default());
     let steward = Steward { server, domains, store, means, conf, parent, reloader, lock };
@@ -135,7 +124,7 @@ impl Steward {
             // A process that has died since fetched it, and the children do not use it yet.
             self.take_in(None).await;
         }
-        sleep(self.conf.initial_delay.value_or(Duration::ZERO)).await;
+        sleep(self.conf.initial_delay()).await;
         let mut queues: Vec<_> = queues(&self.domains).into_iter().map(|queue| Box::pin(self.serve(queue))).collect();
         poll_fn(|cx| {
             let mut ended = queues.iter_mut().map(|queue| queue.as_mut().poll(cx));
@@ -151,7 +140,7 @@ impl Steward {
                 sleep(LOCKED).await;
                 continue;
             };
-            let mut next = now() + seconds(self.conf.check_interval.value_or(CHECK_INTERVAL));
+            let mut next = now() + seconds(self.conf.check_interval());
             for domain in &domains {
                 next = next.min(self.look_at(domain).await?);
             }
@@ -197,11 +186,11 @@ impl Steward {
         }
         // Saved before the authority is contacted: if the store cannot be written, the authority must not be asked
         // again and again.
-        let delay = self.conf.retry_delay.value_or(RETRY_DELAY);
+        let delay = self.conf.retry_delay();
         job.next_run = now() + seconds(pause_after(delay, job.errors + 1)).max(1);
         job.write(domain)?;
         let authorities = authorities(domain);
-        let failover = job.errors / self.conf.retry_failover.value_or(RETRY_FAILOVER);
+        let failover = job.errors / self.conf.retry_failover();
         let authority = authorities[failover as usize % authorities.len()];
         match order::renew(domain, authority, &self.means).await {
             Ok(()) => {
@@ -214,7 +203,7 @@ impl Steward {
                 let mut job = Job::default();
                 if next <= now() {
                     // The renewal window exceeds the lifetime of the authority's certificates: limits how often to ask.
-                    next = now() + seconds(self.conf.check_interval.value_or(CHECK_INTERVAL));
+                    next = now() + seconds(self.conf.check_interval());
                     (job.next_run, job.is_ordered_to_wait) = (next, true);
                 }
                 job.write(domain)?;
@@ -237,7 +226,7 @@ impl Steward {
     async fn put_off(&self, domain: &Domain, mut job: Job, failed: Failed) -> io::Result<i64> {
         let name = &domain.name;
         job.errors += 1;
-        let pause = pause_after(self.conf.retry_delay.value_or(RETRY_DELAY), job.errors);
+        let pause = pause_after(self.conf.retry_delay(), job.errors);
         job.next_run = now() + seconds(pause.max(failed.retry_after.unwrap_or_default())).max(1);
         job.is_ordered_to_wait = failed.retry_after.is_some();
         (job.problem, job.detail) = (failed.problem, failed.detail);

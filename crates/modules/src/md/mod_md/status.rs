@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use server::{Body, HandlerResult, Request, Server};
 
 use super::acme::LETS_ENCRYPT;
-use super::certificates::{self, RENEW_WINDOW, WARN_WINDOW};
+use super::certificates;
 use super::domains::{self, Domain};
 use super::keys::KeyKind;
 use super::settings::MdServer;
@@ -22,9 +22,7 @@ const COMPLETE: u32 = 2;
 
 /// Answers with all domains, or with the one that the path names.
 pub(super) fn handle(request: &mut Request) -> HandlerResult {
-    if request.handler_name() != Some(HANDLER)
-        || !request.server.main().settings.get::<MdServer>().status.value_or(true)
-    {
+    if request.handler_name() != Some(HANDLER) || !request.server.main().settings.get::<MdServer>().status() {
         return HandlerResult::Declined;
     }
     if !matches!(&*request.data.method, "GET" | "HEAD") {
@@ -48,7 +46,7 @@ fn about(server: &Server, domain: &Domain) -> Value {
     let certificates = certificates(server, domain);
     let has_all = !certificates.is_empty() && (domain.is_static() || domain.is_ready());
     let urls = conf.authorities.get().filter(|urls| !urls.is_empty()).cloned();
-    let mode = match conf.renew_mode.value_or(RenewMode::Auto) {
+    let mode = match conf.renew_mode() {
         _ if domain.is_static() => 0,
         RenewMode::Manual => 0,
         RenewMode::Auto => 1,
@@ -58,7 +56,7 @@ fn about(server: &Server, domain: &Domain) -> Value {
         "name": domain.name,
         "domains": domain.names,
         "contacts": domain.contact().into_iter().collect::<Vec<_>>(),
-        "transitive": u32::from(conf.members_auto.value_or(true)),
+        "transitive": u32::from(conf.members_auto()),
         "ca": {
             "proto": "ACME",
             "urls": urls.unwrap_or_else(|| vec![LETS_ENCRYPT.into()]),
@@ -67,12 +65,12 @@ fn about(server: &Server, domain: &Domain) -> Value {
         "privkey": keys(domain.key_kinds()),
         "state": if has_all { COMPLETE } else { INCOMPLETE },
         "renew-mode": mode,
-        "renew-window": conf.renew_window.value_or(RENEW_WINDOW).to_string(),
-        "warn-window": conf.warn_window.value_or(WARN_WINDOW).to_string(),
-        "must-staple": conf.must_staple.value_or(false),
-        "stapling": conf.stapling.value_or(false),
+        "renew-window": conf.renew_window().to_string(),
+        "warn-window": conf.warn_window().to_string(),
+        "must-staple": conf.must_staple(),
+        "stapling": conf.stapling(),
         "profile": conf.profile.get(),
-        "profile-mandatory": conf.profile_is_mandatory.value_or(false),
+        "profile-mandatory": conf.profile_is_mandatory(),
         "ari-renewals": false,
         "watched": domain.is_driven(),
         "cert": {},
@@ -81,9 +79,7 @@ fn about(server: &Server, domain: &Domain) -> Value {
         about["state-descr"] = "a certificate is missing".into();
     } else {
         about["cert"] = shown(domain, &certificates);
-        let windows = certificates
-            .iter()
-            .map(|one| one.ends - conf.renew_window.value_or(RENEW_WINDOW).of(one.ends - one.begins));
+        let windows = certificates.iter().map(|one| one.ends - conf.renew_window().of(one.ends - one.begins));
         about["renew-at"] = windows.min().map(date).into();
     }
     let progress = domain.progress();
