@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::values::strtol;
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
 use server::{Flow, Hook, Module, Order, Phase, Request, Server};
@@ -38,13 +38,17 @@ pub(crate) static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("AuthDigestProvider", Allowed::AUTH, Iterate(add_provider), "file", "specify the auth providers for a directory or location"),
     row("AuthDigestQop", Allowed::AUTH, Iterate(set_qop), "auth", "A list of quality-of-protection options"),
-    row("AuthDigestNonceLifetime", Allowed::AUTH, Take1(set_lifetime), "300", "Maximum lifetime of the server nonce (seconds)"),
-    row("AuthDigestNcCheck", Allowed::AUTH, Flag(|c, on| { edit(c).checks_count = on; Ok(()) }), on_or_off(false), "Whether or not to check the nonce-count sent by the client"),
+    row("AuthDigestNonceLifetime", Allowed::AUTH, Take1(set_lifetime), shown!(LIFETIME), "Maximum lifetime of the server nonce (seconds)"),
+    row("AuthDigestNcCheck", Allowed::AUTH, Flag(|c, on| { edit(c).checks_count = on; Ok(()) }), on_or_off(CHECKS_COUNT), "Whether or not to check the nonce-count sent by the client"),
     row("AuthDigestAlgorithm", Allowed::AUTH, Take1(set_algorithm), "MD5", "The algorithm used for the hash calculation").differs("It takes `SHA-256`, too. The password file then holds SHA-256 digests of `user:realm:password`."),
     row("AuthDigestDomain", Allowed::AUTH, Iterate(|c, uri| { edit(c).domain.push(uri.into()); Ok(()) }), "", "A list of URI's which belong to the same protection space as the current URI"),
-    row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), "1000", "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
+    row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), shown!(clients::SIZE), "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
 ];
 
+/// The default of `AuthDigestNonceLifetime`, in seconds.
+const LIFETIME: i64 = 300;
+/// The default of `AuthDigestNcCheck`.
+const CHECKS_COUNT: bool = false;
 /// The algorithms, by their names in the protocol.
 const ALGORITHMS: [(&str, RealmDigest); 2] = [("MD5", RealmDigest::Md5), ("SHA-256", RealmDigest::Sha256)];
 
@@ -62,8 +66,8 @@ impl Default for Rules {
     fn default() -> Rules {
         Rules {
             providers: Vec::new(),
-            lifetime: 300,
-            checks_count: false,
+            lifetime: LIFETIME,
+            checks_count: CHECKS_COUNT,
             algorithm: RealmDigest::Md5,
             domain: Vec::new(),
         }
@@ -186,71 +190,106 @@ async fn check_user(request: &mut Request) -> Flow {
         return Flow::Status(500);
     };
     let rules = Rules::of(request);
-    let uri = request.data.uri.clone();
-    let digest = match header::credentials(request, rules.algorithm) {
-        Credentials::Digest(digest) => *digest,
+    let (digest, verified) = match header::credentials(request, rules.algorithm) {
+        Credentials::Digest(digest) => {
+            let verified = verify(request, &rules, &realm, &digest).await;
+            (Some(digest), verified)
+        }
         Credentials::None => return challenge(request, &rules, &realm, None, false),
         Credentials::Other(scheme) => {
-            let text = format!("AH01781: client used wrong authentication scheme `{scheme}': {uri}");
-            return refuse(request, &rules, &realm, None, &text);
+            let uri = &request.data.uri;
+            (None, Err(Stop::refused(format!("AH01781: client used wrong authentication scheme `{scheme}': {uri}"))))
         }
         Credentials::Invalid => {
             let text = format!(
-                "AH01782: missing user, realm, nonce, uri, digest, cnonce, or nonce_count in authorization header: {uri}"
+                "AH01782: missing user, realm, nonce, uri, digest, cnonce, or nonce_count in authorization header: {}",
+                request.data.uri
             );
-            return refuse(request, &rules, &realm, None, &text);
+            (None, Err(Stop::refused(text)))
         }
     };
-    request.login.user = Some(digest.username.clone());
-    request.login.auth_type = Some("Digest".into());
-    if let Err(flow) = check_place(request, &digest) {
-        return flow;
+    match verified {
+        Ok(info) => {
+            request.notes.set(NOTE, info);
+            Flow::Ok
+        }
+        Err(Stop::Flow(flow)) => flow,
+        Err(Stop::Refused(Refused { level, stale, text })) => {
+            request.log("auth_digest", level, text);
+            challenge(request, &rules, &realm, digest.as_deref(), stale)
+        }
     }
+}
+
+/// Why a client is not logged in.
+enum Stop {
+    /// The client is asked for other credentials.
+    Refused(Refused),
+    /// The request ends this way; the cause was logged.
+    Flow(Flow),
+}
+
+impl Stop {
+    /// The client is at fault.
+    fn refused(text: String) -> Stop {
+        Stop::Refused(Refused { level: Level::Error, stale: false, text })
+    }
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Stop {
+        Stop::Refused(refused)
+    }
+}
+
+/// Why credentials are refused.
+struct Refused {
+    level: Level,
+    /// Nobody did anything wrong: the client has the password, and retries with a new nonce without asking the user.
+    stale: bool,
+    text: String,
+}
+
+/// Checks that the client has the password, and signed this request. Returns the value of `Authentication-Info`.
+async fn verify(request: &mut Request, rules: &Rules, realm: &str, digest: &Digest) -> Result<String, Stop> {
+    let user = &digest.username;
+    request.login.user = Some(user.clone());
+    request.login.auth_type = Some("Digest".into());
+    check_place(request, digest).map_err(Stop::Flow)?;
+    let refused = |text| Err(Stop::refused(text));
     if let (Some(opaque), None) = (&digest.opaque, digest.client()) {
-        let text = format!("AH01787: received invalid opaque - got `{opaque}'");
-        return refuse(request, &rules, &realm, Some(&digest), &text);
+        return refused(format!("AH01787: received invalid opaque - got `{opaque}'"));
     }
     if digest.realm != realm {
-        let text = format!("AH01788: realm mismatch - got `{}' but expected `{realm}'", digest.realm);
-        return refuse(request, &rules, &realm, Some(&digest), &text);
+        return refused(format!("AH01788: realm mismatch - got `{}' but expected `{realm}'", digest.realm));
     }
+    let uri = request.data.uri.clone();
     let algorithm = digest.algorithm.as_deref();
     if let Some(other) = algorithm.filter(|name| !name.eq_ignore_ascii_case(rules.algorithm_name())) {
-        let text = format!("AH01789: unknown algorithm `{other}' received: {uri}");
-        return refuse(request, &rules, &realm, Some(&digest), &text);
+        return refused(format!("AH01789: unknown algorithm `{other}' received: {uri}"));
     }
-    let user = &digest.username;
-    let secret = match find_secret(request, &rules, user, &realm).await {
-        Ok(secret) => secret,
-        Err(Authn::UserNotFound) => {
-            let text = format!("AH01790: user `{user}' in realm `{realm}' not found: {uri}");
-            return refuse(request, &rules, &realm, Some(&digest), &text);
+    let secret = find_secret(request, rules, user, realm).await.map_err(|why| match why {
+        Authn::UserNotFound => Stop::refused(format!("AH01790: user `{user}' in realm `{realm}' not found: {uri}")),
+        Authn::Busy => Stop::Flow(Flow::Status(503)),
+        Authn::Error => Stop::Flow(Flow::Status(500)),
+        Authn::Denied | Authn::Granted => {
+            Stop::refused(format!("AH01791: user `{user}' in realm `{realm}' denied by provider: {uri}"))
         }
-        Err(Authn::Busy) => return Flow::Status(503),
-        Err(Authn::Error) => return Flow::Status(500),
-        Err(Authn::Denied | Authn::Granted) => {
-            let text = format!("AH01791: user `{user}' in realm `{realm}' denied by provider: {uri}");
-            return refuse(request, &rules, &realm, Some(&digest), &text);
-        }
-    };
+    })?;
     let qop = digest.qop.as_deref();
     if qop.is_none_or(|qop| !qop.eq_ignore_ascii_case("auth")) {
         let qop = qop.unwrap_or("(null)");
-        let text = format!("AH10560: invalid or missing qop value '{qop}', RFC 2069 is no longer supported: {uri}");
-        return refuse(request, &rules, &realm, Some(&digest), &text);
+        return refused(format!(
+            "AH10560: invalid or missing qop value '{qop}', RFC 2069 is no longer supported: {uri}"
+        ));
     }
     let SentLine { method, .. } = sent_line(request);
-    if !same(&response(&rules, &digest, &secret, &method), &digest.response) {
-        let text = format!("AH01794: user {user}: password mismatch: {uri}");
-        return refuse(request, &rules, &realm, Some(&digest), &text);
+    if !same(&response(rules, digest, &secret, &method), &digest.response) {
+        return refused(format!("AH01794: user {user}: password mismatch: {uri}"));
     }
-    if let Err(Refused { level, stale, text }) = check_nonce(request, &rules, &realm, &digest) {
-        request.log("auth_digest", level, text);
-        return challenge(request, &rules, &realm, Some(&digest), stale);
-    }
-    let rspauth = response(&rules, &digest, &secret, "");
-    request.notes.set(NOTE, authentication_info(request, &rules, &realm, &digest, &rspauth));
-    Flow::Ok
+    check_nonce(request, rules, realm, digest)?;
+    let rspauth = response(rules, digest, &secret, "");
+    Ok(authentication_info(request, rules, realm, digest, &rspauth))
 }
 
 /// The note with the next answer's information for a client that has logged in.
@@ -321,15 +360,7 @@ async fn find_secret(request: &mut Request, rules: &Rules, user: &str, realm: &s
     Err(Authn::UserNotFound)
 }
 
-/// Why a nonce is invalid for another request.
-struct Refused {
-    level: Level,
-    /// Nobody did anything wrong: the client has the password, and retries with a new nonce without asking the user.
-    stale: bool,
-    text: String,
-}
-
-/// Whether the nonce is valid for another request.
+/// Checks that the nonce is valid for another request.
 fn check_nonce(request: &mut Request, rules: &Rules, realm: &str, digest: &Digest) -> Result<(), Refused> {
     let (nonce, user) = (&digest.nonce, &digest.username);
     let refused = |level, stale, text| Err(Refused { level, stale, text });
@@ -419,11 +450,6 @@ fn confirm(request: &mut Request) -> Flow {
     let Some(info) = request.notes.get(NOTE).map(str::to_string) else { return Flow::Declined };
     request.response.headers_out.merge("Authentication-Info", &info);
     Flow::Ok
-}
-
-fn refuse(request: &mut Request, rules: &Rules, realm: &str, digest: Option<&Digest>, text: &str) -> Flow {
-    request.log("auth_digest", Level::Error, text);
-    challenge(request, rules, realm, digest, false)
 }
 
 /// Asks for a digest. `stale`: the password was right, only the nonce is no longer valid.
