@@ -42,6 +42,34 @@ pub(crate) struct Found {
     pub(crate) values: Vec<String>,
 }
 
+/// How a query has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) code: Code,
+    /// The reason, in Apache's words.
+    pub(crate) reason: &'static str,
+}
+
+impl Status {
+    const fn new(code: Code, reason: &'static str) -> Status {
+        Status { code, reason }
+    }
+}
+
+/// A directory's answer to a search.
+struct Answer {
+    entries: Vec<Entry>,
+    /// The latest reason, which says how the connection was opened.
+    reason: &'static str,
+}
+
+/// The members of a group that are groups.
+struct Subgroups {
+    names: Vec<String>,
+    /// The latest reason.
+    reason: &'static str,
+}
+
 /// Nested groups: the attribute with their names, the classes that make an entry a group, and the maximum depth.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups<'a> {
@@ -69,6 +97,8 @@ struct GroupWalk<'a> {
     seen: Vec<String>,
     /// The result for the last group.
     last: Code,
+    /// The latest reason; as in Apache it may be that of a later query than the result.
+    reason: &'static str,
     /// The last result that does not tell whether a group has the value.
     unsure: Option<Code>,
 }
@@ -85,10 +115,14 @@ impl GroupWalk<'_> {
 const GROUPS_MAX: usize = 1000;
 
 /// The kinds of cached results.
-const FOUND: u8 = 1;
-const COMPARED: u8 = 2;
-const SAME_DN: u8 = 3;
-const SUBGROUPS: u8 = 4;
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum CacheKind {
+    Found = 1,
+    Compared,
+    SameDn,
+    Subgroups,
+}
 
 /// A directory queried as an identity. It has a connection while one is needed.
 pub(crate) struct Directory<'a> {
@@ -99,8 +133,6 @@ pub(crate) struct Directory<'a> {
     connection: Option<Connection>,
     /// The right to query at all.
     slot: Option<Slot>,
-    /// The reason for the last result, in Apache's words.
-    pub(crate) reason: &'static str,
 }
 
 impl Drop for Directory<'_> {
@@ -117,22 +149,18 @@ impl Drop for Directory<'_> {
 impl<'a> Directory<'a> {
     /// Queries as this identity; anonymous without a name.
     pub(crate) fn new(request: &'a Request, search_base: &'a SearchBase, identity: Identity) -> Directory<'a> {
-        Directory { request, search_base, identity, limits: limits(request), connection: None, slot: None, reason: "" }
+        Directory { request, search_base, identity, limits: limits(request), connection: None, slot: None }
     }
 
-    fn fails<T>(&mut self, code: Code, reason: &'static str) -> Result<T, Code> {
-        self.reason = reason;
-        Err(code)
-    }
-
-    /// Gets a connection bound as the identity.
-    async fn open(&mut self) -> Result<(), Code> {
+    /// Gets a connection bound as the identity. Returns the reason of the success.
+    async fn open(&mut self) -> Result<&'static str, Status> {
+        const FAILED: &str = "LDAP: ldap_simple_bind() failed";
         if self.slot.is_none() {
             self.slot = pool::ASKING.take();
         }
         if self.slot.is_none() {
             self.request.log("ldap", Level::Error, "a directory is not asked: too many requests are asking already");
-            return self.fails(Code::TOO_MANY, "LDAP: no turn");
+            return Err(Status::new(Code::TOO_MANY, "LDAP: no turn"));
         }
         if self.connection.is_none() && self.limits.is_pooled() {
             self.connection = pool::take(&self.search_base.hosts, &self.identity, self.limits.idle);
@@ -140,16 +168,14 @@ impl<'a> Directory<'a> {
         let mut failures = 0;
         loop {
             if self.connection.as_ref().is_some_and(|one| one.bound.as_ref() == Some(&self.identity)) {
-                self.reason = "LDAP: connection open successful (already bound)";
-                return Ok(());
+                return Ok("LDAP: connection open successful (already bound)");
             }
             let is_reused = self.connection.is_some();
             let identity = self.identity.clone();
             let code = match self.bind(&identity).await {
                 Ok(Code::SUCCESS) => {
                     self.connection.iter_mut().for_each(|one| one.bound = Some(identity.clone()));
-                    self.reason = "LDAP: connection open successful";
-                    return Ok(());
+                    return Ok("LDAP: connection open successful");
                 }
                 Ok(code) | Err(code) => code,
             };
@@ -162,11 +188,11 @@ impl<'a> Directory<'a> {
                     self.request.log("ldap", Level::Error, text);
                     text.into()
                 }
-                _ => return self.fails(code, "LDAP: ldap_simple_bind() failed"),
+                _ => return Err(Status::new(code, FAILED)),
             };
             self.request.log("ldap", Level::Trace2, text);
             if failures > self.limits.retries {
-                return self.fails(code, "LDAP: ldap_simple_bind() failed");
+                return Err(Status::new(code, FAILED));
             }
             self.pause().await;
         }
@@ -209,27 +235,28 @@ impl<'a> Directory<'a> {
         result
     }
 
-    /// Queries, with the configured number of retries after a lost connection, and follows referrals.
-    async fn ask_again(&mut self, question: &Question<'_>, no_answer: NoAnswer) -> Result<(Code, Response), Code> {
+    /// Queries, with the configured number of retries after a lost connection, and follows referrals. The reason in the
+    /// status of an answer says how the connection was opened.
+    async fn ask_again(&mut self, question: &Question<'_>, no_answer: NoAnswer) -> Result<(Status, Response), Status> {
         let mut failures = 0;
         loop {
-            Box::pin(self.open()).await?;
+            let reason = Box::pin(self.open()).await?;
             let (code, response) = match self.exchange(question).await {
                 Ok(answered) => answered,
                 Err(Code::SERVER_DOWN) => {
                     failures += 1;
-                    self.reason = no_answer.down;
                     if failures > self.limits.retries {
-                        return Err(Code::SERVER_DOWN);
+                        return Err(Status::new(Code::SERVER_DOWN, no_answer.down));
                     }
                     self.pause().await;
                     continue;
                 }
-                Err(Code::TIMEOUT) => return self.fails(Code::TIMEOUT, no_answer.timeout),
-                Err(code) => return self.fails(code, no_answer.down),
+                Err(Code::TIMEOUT) => return Err(Status::new(Code::TIMEOUT, no_answer.timeout)),
+                Err(code) => return Err(Status::new(code, no_answer.down)),
             };
             let followed = referral::follow(self.request, &self.identity, &self.limits, question, code, response);
-            return Ok(Box::pin(followed).await);
+            let (code, response) = Box::pin(followed).await;
+            return Ok((Status::new(code, reason), response));
         }
     }
 
@@ -239,21 +266,22 @@ impl<'a> Directory<'a> {
         search: &Search<'_>,
         no_answer: NoAnswer,
         failed: &'static str,
-    ) -> Result<Vec<Entry>, Code> {
-        let (code, response) = Box::pin(self.ask_again(&Question::Search(search), no_answer)).await?;
+    ) -> Result<Answer, Status> {
+        let (Status { code, reason }, response) =
+            Box::pin(self.ask_again(&Question::Search(search), no_answer)).await?;
         match code {
             // There are more than wanted, which is enough to know.
-            Code::SUCCESS | Code::SIZE_LIMIT => Ok(response.entries),
-            code => self.fails(code, failed),
+            Code::SUCCESS | Code::SIZE_LIMIT => Ok(Answer { entries: response.entries, reason }),
+            code => Err(Status::new(code, failed)),
         }
     }
 
     /// The only entry that matches a filter.
-    async fn find_one(&mut self, filter: &str) -> Result<Found, Code> {
+    async fn find_one(&mut self, filter: &str) -> Result<Found, Status> {
         const FAILED: &str = "ldap_search_ext_s() for user failed";
         // In Apache's order: without a connection the filter is not examined.
         Box::pin(self.open()).await?;
-        let Some(filter) = Filter::parse(filter) else { return self.fails(Code::FILTER_ERROR, FAILED) };
+        let Some(filter) = Filter::parse(filter) else { return Err(Status::new(Code::FILTER_ERROR, FAILED)) };
         let search_base = self.search_base;
         let search = Search {
             base: &search_base.base,
@@ -268,23 +296,22 @@ impl<'a> Directory<'a> {
             down: "ldap_search_ext_s() for user failed with server down",
             timeout: "ldap_search_ext_s() for user failed with timeout",
         };
-        let entries = self.search(&search, no_answer, FAILED).await?;
+        let entries = self.search(&search, no_answer, FAILED).await?.entries;
         match &entries[..] {
             [entry] => {
                 let values = search_base.attributes.iter().map(|name| entry.values(name).join("; ")).collect();
                 Ok(Found { dn: entry.dn.clone(), values })
             }
-            [] => self.fails(Code::NO_SUCH_OBJECT, "User not found"),
-            _ => self.fails(Code::NO_SUCH_OBJECT, "User is not unique (search found two or more matches)"),
+            [] => Err(Status::new(Code::NO_SUCH_OBJECT, "User not found")),
+            _ => Err(Status::new(Code::NO_SUCH_OBJECT, "User is not unique (search found two or more matches)")),
         }
     }
 
     /// Finds a user, and checks the password.
-    pub(crate) async fn check_user(&mut self, filter: &str, password: &[u8]) -> Result<Found, Code> {
+    pub(crate) async fn check_user(&mut self, filter: &str, password: &[u8]) -> Result<Found, Status> {
         if let Some((found, mark)) = self.recall(filter)
             && cache::is_mark_of(&mark, password)
         {
-            self.reason = "Authentication successful (cached)";
             return Ok(found);
         }
         let mut failures = 0;
@@ -292,25 +319,26 @@ impl<'a> Directory<'a> {
             let found = self.find_one(filter).await?;
             // A bind without a password is anonymous, and succeeds (RFC 4513 section 5.1.2).
             if password.is_empty() {
-                return self.fails(Code::INVALID_CREDENTIALS, "Empty password not allowed");
+                return Err(Status::new(Code::INVALID_CREDENTIALS, "Empty password not allowed"));
             }
             let bound = self.bind(&(found.dn.clone(), password.to_vec())).await;
             match bound {
                 Ok(Code::SUCCESS) => {
                     self.remember(filter, &found, &cache::mark(password));
-                    self.reason = "Authentication successful";
                     return Ok(found);
                 }
-                Ok(code) => return self.fails(code, "ldap_simple_bind() to check user credentials failed"),
+                Ok(code) => {
+                    return Err(Status::new(code, "ldap_simple_bind() to check user credentials failed"));
+                }
                 Err(code) => {
-                    self.reason = match code {
-                        Code::TIMEOUT => "ldap_simple_bind() to check user credentials timed out",
-                        _ => "ldap_simple_bind() to check user credentials failed with server down",
-                    };
                     let once = if code == Code::TIMEOUT { 0 } else { self.limits.retries };
                     failures += 1;
                     if failures > once.max(1).min(self.limits.retries) {
-                        return Err(code);
+                        let reason = match code {
+                            Code::TIMEOUT => "ldap_simple_bind() to check user credentials timed out",
+                            _ => "ldap_simple_bind() to check user credentials failed with server down",
+                        };
+                        return Err(Status::new(code, reason));
                     }
                     self.pause().await;
                 }
@@ -319,27 +347,25 @@ impl<'a> Directory<'a> {
     }
 
     /// Finds a user.
-    pub(crate) async fn find_user(&mut self, filter: &str) -> Result<Found, Code> {
+    pub(crate) async fn find_user(&mut self, filter: &str) -> Result<Found, Status> {
         if let Some((found, _)) = self.recall(filter) {
-            self.reason = "Search successful (cached)";
             return Ok(found);
         }
         let found = self.find_one(filter).await?;
         self.remember(filter, &found, &[]);
-        self.reason = "Search successful";
         Ok(found)
     }
 
     /// The cache key: the directory's answers to this identity under this URL.
-    fn key(&self, words: &[&str], kind: u8) -> Key {
+    fn key(&self, words: &[&str], kind: CacheKind) -> Key {
         let attributes = self.search_base.attributes.join(",");
         let aliases = format!("{:?}", self.search_base.aliases);
         let own = [&*self.search_base.url, &*self.identity.0, &*attributes, &*aliases];
-        Key::of(&own.iter().chain(words).copied().collect::<Vec<_>>(), kind)
+        Key::of(&own.iter().chain(words).copied().collect::<Vec<_>>(), kind as u8)
     }
 
     fn recall(&self, filter: &str) -> Option<(Found, Vec<u8>)> {
-        let kept = SEARCHES.get(&self.key(&[filter], FOUND))?;
+        let kept = SEARCHES.get(&self.key(&[filter], CacheKind::Found))?;
         let (&length, rest) = kept.split_first()?;
         let (mark, texts) = rest.split_at_checked(usize::from(length))?;
         let mut texts = cache::divided(texts)?.into_iter();
@@ -350,59 +376,55 @@ impl<'a> Directory<'a> {
         const { assert!(cache::MARK < 256) };
         let texts: Vec<&str> = std::iter::once(&*found.dn).chain(found.values.iter().map(String::as_str)).collect();
         let kept = [&[mark.len() as u8], mark, &cache::joined(&texts)].concat();
-        SEARCHES.put(&self.key(&[filter], FOUND), &kept, self.limits.found_for);
+        SEARCHES.put(&self.key(&[filter], CacheKind::Found), &kept, self.limits.found_for);
     }
 
     /// Whether an attribute of an entry has a value.
-    pub(crate) async fn compare(&mut self, dn: &str, attribute: &str, value: &str) -> Code {
-        let key = self.key(&[dn, attribute, value], COMPARED);
+    pub(crate) async fn compare(&mut self, dn: &str, attribute: &str, value: &str) -> Status {
+        let key = self.key(&[dn, attribute, value], CacheKind::Compared);
         if let Some(code) = COMPARES.get(&key).and_then(|kept| Some(Code(i32::from_ne_bytes(kept.try_into().ok()?)))) {
-            self.reason = match code {
+            let reason = match code {
                 Code::COMPARE_TRUE => "Comparison true (cached)",
                 Code::COMPARE_FALSE => "Comparison false (cached)",
                 _ => "Comparison no such attribute (cached)",
             };
-            return code;
+            return Status::new(code, reason);
         }
         let no_answer = NoAnswer {
             down: "ldap_compare_s() failed with server down",
             timeout: "ldap_compare_s() failed with timeout",
         };
         let code = match Box::pin(self.ask_again(&Question::Compare { dn, attribute, value }, no_answer)).await {
-            Ok((code, _)) => code,
-            Err(code) => return code,
+            Ok((Status { code, .. }, _)) => code,
+            Err(status) => return status,
         };
         let text = || format!("ldap_compare_s({dn}, {attribute}, {value}) = {}", code.text());
         if self.request.logs("ldap", Level::Trace5) {
             self.request.log("ldap", Level::Trace5, text());
         }
         let known = match code {
-            Code::COMPARE_TRUE => "Comparison true (adding to cache)",
-            Code::COMPARE_FALSE => "Comparison false (adding to cache)",
-            Code::NO_SUCH_ATTRIBUTE => "Comparison no such attribute (adding to cache)",
-            _ => "",
+            Code::COMPARE_TRUE => Some("Comparison true (adding to cache)"),
+            Code::COMPARE_FALSE => Some("Comparison false (adding to cache)"),
+            Code::NO_SUCH_ATTRIBUTE => Some("Comparison no such attribute (adding to cache)"),
+            _ => None,
         };
-        self.reason = if known.is_empty() || !COMPARES.is_there() { "Comparison complete" } else { known };
-        if !known.is_empty() {
+        if known.is_some() {
             COMPARES.put(&key, &code.0.to_ne_bytes(), self.limits.compared_for);
         }
-        code
+        Status::new(code, known.filter(|_| COMPARES.is_there()).unwrap_or("Comparison complete"))
     }
 
     /// Whether two names belong to the same entry. `on_server`: the server provides the canonical form of the second.
-    pub(crate) async fn compare_dn(&mut self, dn: &str, other: &str, on_server: bool) -> Code {
+    pub(crate) async fn compare_dn(&mut self, dn: &str, other: &str, on_server: bool) -> Status {
         if !on_server {
-            let is_same = dn == other;
-            self.reason = match is_same {
-                true => "DN Comparison TRUE (direct strcmp())",
-                false => "DN Comparison FALSE (direct strcmp())",
+            return match dn == other {
+                true => Status::new(Code::COMPARE_TRUE, "DN Comparison TRUE (direct strcmp())"),
+                false => Status::new(Code::COMPARE_FALSE, "DN Comparison FALSE (direct strcmp())"),
             };
-            return if is_same { Code::COMPARE_TRUE } else { Code::COMPARE_FALSE };
         }
-        let key = self.key(&[dn, other], SAME_DN);
+        let key = self.key(&[dn, other], CacheKind::SameDn);
         if COMPARES.get(&key).is_some() {
-            self.reason = "DN Comparison TRUE (cached)";
-            return Code::COMPARE_TRUE;
+            return Status::new(Code::COMPARE_TRUE, "DN Comparison TRUE (cached)");
         }
         let no_answer = NoAnswer {
             down: "DN Comparison ldap_search_ext_s() failed with server down",
@@ -411,16 +433,14 @@ impl<'a> Directory<'a> {
         let failed = "DN Comparison ldap_search_ext_s() failed";
         let any = Filter::Present("objectClass".into());
         let entries = match self.search(&self.base_search(other, &any, &[]), no_answer, failed).await {
-            Ok(entries) => entries,
-            Err(code) => return code,
+            Ok(answer) => answer.entries,
+            Err(status) => return status,
         };
         if entries.first().is_some_and(|entry| entry.dn == dn) {
             COMPARES.put(&key, &[], self.limits.compared_for);
-            self.reason = "DN Comparison TRUE (checked on server)";
-            Code::COMPARE_TRUE
+            Status::new(Code::COMPARE_TRUE, "DN Comparison TRUE (checked on server)")
         } else {
-            self.reason = "DN Comparison FALSE (checked on server)";
-            Code::COMPARE_FALSE
+            Status::new(Code::COMPARE_FALSE, "DN Comparison FALSE (checked on server)")
         }
     }
 
@@ -438,21 +458,27 @@ impl<'a> Directory<'a> {
         attribute: &str,
         value: &str,
         groups: &Groups<'_>,
-    ) -> Code {
+    ) -> Status {
         let seen = vec![group.to_string()];
         let mut level = seen.clone();
-        let mut walk =
-            GroupWalk { root: group, attribute, value, groups, seen, last: Code::COMPARE_FALSE, unsure: None };
+        let last = Code::COMPARE_FALSE;
+        let mut walk = GroupWalk { root: group, attribute, value, groups, seen, last, reason: "", unsure: None };
         for depth in 1..=groups.depth {
             let mut next = Vec::new();
             for parent in &level {
                 match Box::pin(self.subgroups(parent, groups)).await {
-                    Ok(below) => match self.compare_level(&mut walk, below, depth).await {
-                        ControlFlow::Continue(new) => next.extend(new),
-                        ControlFlow::Break(code) => return code,
-                    },
-                    Err(code) if depth == 1 => return code,
-                    Err(code) => walk.note_unsure(code),
+                    Ok(Subgroups { names, reason }) => {
+                        walk.reason = reason;
+                        match self.compare_level(&mut walk, names, depth).await {
+                            ControlFlow::Continue(new) => next.extend(new),
+                            ControlFlow::Break(status) => return status,
+                        }
+                    }
+                    Err(status) if depth == 1 => return status,
+                    Err(Status { code, reason }) => {
+                        walk.reason = reason;
+                        walk.note_unsure(code);
+                    }
                 }
             }
             if next.is_empty() {
@@ -460,7 +486,7 @@ impl<'a> Directory<'a> {
             }
             level = next;
         }
-        walk.unsure.unwrap_or(walk.last)
+        Status::new(walk.unsure.unwrap_or(walk.last), walk.reason)
     }
 
     /// Looks for the value in the groups of one level that are new; returns these if none has it. `Break`: the result of
@@ -470,7 +496,7 @@ impl<'a> Directory<'a> {
         walk: &mut GroupWalk<'_>,
         below: Vec<String>,
         depth: i64,
-    ) -> ControlFlow<Code, Vec<String>> {
+    ) -> ControlFlow<Status, Vec<String>> {
         let mut new = Vec::new();
         for dn in below {
             if walk.seen.contains(&dn) {
@@ -479,17 +505,18 @@ impl<'a> Directory<'a> {
             if walk.seen.len() >= GROUPS_MAX {
                 let text = format!("there are more than {GROUPS_MAX} groups in {}: the rest is ignored", walk.root);
                 self.request.log("ldap", Level::Error, text);
-                return ControlFlow::Break(Code::OTHER);
+                return ControlFlow::Break(Status::new(Code::OTHER, walk.reason));
             }
             walk.seen.push(dn.clone());
-            let code = self.compare(&dn, walk.attribute, walk.value).await;
-            walk.last = code;
+            let status = self.compare(&dn, walk.attribute, walk.value).await;
+            let code = status.code;
+            (walk.last, walk.reason) = (code, status.reason);
             walk.note_unsure(code);
             let (value, most) = (walk.value, walk.groups.depth);
             if code == Code::COMPARE_TRUE {
                 let text = format!("AH01295: Found user {value} in a subgroup ({dn}) at level {depth} of {most}.");
                 self.request.log("ldap", Level::Debug, text);
-                return ControlFlow::Break(code);
+                return ControlFlow::Break(status);
             }
             let text = format!("AH01296: User {value} not found in subgroup ({dn}) at level {depth} of {most}.");
             self.request.log("ldap", Level::Debug, text);
@@ -499,21 +526,21 @@ impl<'a> Directory<'a> {
     }
 
     /// The groups that are members of a group. `Err`: it is not a group, or the answer is unknown.
-    async fn subgroups(&mut self, group: &str, groups: &Groups<'_>) -> Result<Vec<String>, Code> {
-        let mut code = Code::COMPARE_FALSE;
+    async fn subgroups(&mut self, group: &str, groups: &Groups<'_>) -> Result<Subgroups, Status> {
+        let mut status = Status::new(Code::COMPARE_FALSE, "");
         for class in groups.classes {
-            code = self.compare(group, "objectClass", class).await;
-            if code == Code::COMPARE_TRUE {
+            status = self.compare(group, "objectClass", class).await;
+            if status.code == Code::COMPARE_TRUE {
                 break;
             }
         }
-        if code != Code::COMPARE_TRUE {
-            return self.fails(code, "DN failed group verification.");
+        if status.code != Code::COMPARE_TRUE {
+            return Err(Status::new(status.code, "DN failed group verification."));
         }
         let (attributes, classes) = (groups.attributes.join(","), groups.classes.join(","));
-        let key = self.key(&[group, &attributes, &classes], SUBGROUPS);
-        if let Some(known) = COMPARES.get(&key).and_then(|kept| cache::divided(&kept)) {
-            return Ok(known);
+        let key = self.key(&[group, &attributes, &classes], CacheKind::Subgroups);
+        if let Some(names) = COMPARES.get(&key).and_then(|kept| cache::divided(&kept)) {
+            return Ok(Subgroups { names, reason: status.reason });
         }
         self.request.log("ldap", Level::Debug, format!("AH01289: no cached SGL for {group}, retrieving from LDAP"));
         let any = Filter::Present("objectClass".into());
@@ -522,29 +549,32 @@ impl<'a> Directory<'a> {
             timeout: "ldap_search_ext_s() for subgroups failed with timeout",
         };
         let failed = "ldap_search_ext_s() for subgroups failed";
-        let entries = self.search(&self.base_search(group, &any, groups.attributes), no_answer, failed).await?;
-        let mut below = Vec::new();
+        let search = self.base_search(group, &any, groups.attributes);
+        let Answer { entries, mut reason } = self.search(&search, no_answer, failed).await?;
+        let mut names = Vec::new();
         let mut members = Vec::new();
         for (entry, name) in entries.iter().flat_map(|entry| groups.attributes.iter().map(move |name| (entry, name))) {
             members.extend_from_slice(entry.values(name));
         }
         for dn in &members {
             for class in groups.classes {
-                match self.compare(dn, "objectClass", class).await {
+                let status = self.compare(dn, "objectClass", class).await;
+                reason = status.reason;
+                match status.code {
                     Code::COMPARE_TRUE => {
-                        below.push(dn.clone());
+                        names.push(dn.clone());
                         break;
                     }
-                    code @ (Code::SERVER_DOWN | Code::TIMEOUT) => return Err(code),
+                    Code::SERVER_DOWN | Code::TIMEOUT => return Err(status),
                     _ => {}
                 }
             }
         }
-        if below.is_empty() {
+        if names.is_empty() {
             self.request.log("ldap", Level::Debug, format!("AH01290: no subgroups for {group}"));
         }
-        let texts: Vec<&str> = below.iter().map(String::as_str).collect();
+        let texts: Vec<&str> = names.iter().map(String::as_str).collect();
         COMPARES.put(&key, &cache::joined(&texts), self.limits.compared_for);
-        Ok(below)
+        Ok(Subgroups { names, reason })
     }
 }

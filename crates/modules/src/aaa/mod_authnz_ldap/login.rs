@@ -8,7 +8,7 @@ use super::charset;
 use super::known::{UserData, name_user, note};
 use super::rules::rules;
 use crate::ldap::code::Code;
-use crate::ldap::directory::Directory;
+use crate::ldap::directory::{Directory, Status};
 
 pub(super) async fn check_password(request: &mut Request, user: &str, password: &str) -> Authn {
     let log = |request: &Request, level, text: String| request.log("authnz_ldap", level, text);
@@ -50,14 +50,11 @@ pub(super) async fn check_password(request: &mut Request, user: &str, password: 
     };
     log(request, Level::Trace1, format!("auth_ldap authenticate: final authn filter is {filter}"));
     let sent = http::text::to_bytes(&charset::translated(request, password)).into_owned();
-    let mut directory = Directory::new(request, &rules.search_base, identity);
-    let result = directory.check_user(&filter, &sent).await;
-    let reason = directory.reason;
-    drop(directory);
+    let result = Directory::new(request, &rules.search_base, identity).check_user(&filter, &sent).await;
     let found = match result {
         Ok(found) => found,
-        Err(Code::TOO_MANY) => return Authn::Busy,
-        Err(code) => {
+        Err(Status { code: Code::TOO_MANY, .. }) => return Authn::Busy,
+        Err(Status { code, reason }) => {
             let (number, level, behind) = match rules.decides {
                 true => ("AH01695", Level::Info, ""),
                 false => ("AH01694", Level::Debug, " (not authoritative)"),

@@ -13,7 +13,7 @@ use super::super::Text;
 use super::known::{UserData, name_user, note, set_variables};
 use super::rules::{Rules, rules};
 use crate::ldap::code::Code;
-use crate::ldap::directory::{Directory, Groups};
+use crate::ldap::directory::{Directory, Groups, Status};
 
 pub(super) static USER: AuthzProvider =
     provider("ldap-user", Later(|request, line| Box::pin(verdict(is_user(request, line)))));
@@ -177,13 +177,10 @@ async fn find(
             return Err(Verdict::Unknown);
         }
     };
-    let mut directory = directory(request, rules, known, operation);
-    let result = directory.find_user(&filter).await;
-    let reason = directory.reason;
-    drop(directory);
+    let result = directory(request, rules, known, operation).find_user(&filter).await;
     let found = match result {
         Ok(found) => found,
-        Err(code) => {
+        Err(Status { code, reason }) => {
             debug(request, format!("AH01701: auth_ldap authorise: User DN not found, {reason}"));
             return Err(no(code.is_unsure()));
         }
@@ -229,14 +226,14 @@ async fn is_user(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdic
     let each = words(&text).into_iter().map(|word| (word, "AH01705", "AH01706"));
     let mut unsure = false;
     for (name, right, wrong) in whole.chain(each) {
-        let code = directory.compare(dn, &rules.attribute, &name).await;
+        let Status { code, reason } = directory.compare(dn, &rules.attribute, &name).await;
         if code == Code::COMPARE_TRUE {
             debug(request, format!("{right}: auth_ldap authorize: require user: authorization successful"));
             drop(directory);
             return Ok(granted(request, &rules, &known));
         }
         unsure |= code.is_unsure();
-        let (reason, why) = (directory.reason, code.text());
+        let why = code.text();
         debug(request, format!("{wrong}: auth_ldap authorize: require user: authorization failed [{reason}][{why}]"));
     }
     drop(directory);
@@ -270,12 +267,12 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: 
     };
     let attributes = or_default(&rules.group_attributes);
     let mut asked = directory(request, rules, known, Operation::Compare);
-    let (mut code, mut unsure) = (Code::COMPARE_FALSE, false);
+    let (mut what, mut unsure) = (String::new(), false);
     for name in &attributes {
         debug(request, format!("AH01714: auth_ldap authorize: require group: testing for {name}: {member} ({group})"));
-        code = asked.compare(group, name, member).await;
+        let Status { code, reason } = asked.compare(group, name, member).await;
         unsure |= code.is_unsure();
-        let what = format!("[{}][{} - {}]", asked.reason, code.0, code.text());
+        what = format!("[{reason}][{} - {}]", code.0, code.text());
         if code == Code::COMPARE_TRUE {
             let text = format!("authorization successful (attribute {name}) {what}");
             debug(request, format!("AH01715: auth_ldap authorize: require group: {text}"));
@@ -284,7 +281,6 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: 
         let text = format!("\"{group}\": didn't match with attr {name} {what}");
         debug(request, format!("AH01719: auth_ldap authorize: require group {text}"));
     }
-    let what = format!("[{}][{} - {}]", asked.reason, code.0, code.text());
     drop(asked);
     debug(
         request,
@@ -299,9 +295,9 @@ async fn is_in_group(request: &Request, rules: &Rules, known: &UserData, group: 
     };
     let groups = Groups { attributes: &below, classes: &classes, depth: rules.depth };
     for name in &attributes {
-        let code = asked.compare_in_subgroups(group, name, member, &groups).await;
+        let Status { code, reason } = asked.compare_in_subgroups(group, name, member, &groups).await;
         unsure |= code.is_unsure();
-        let what = format!("[{}][{} - {}]", asked.reason, code.0, code.text());
+        let what = format!("[{reason}][{} - {}]", code.0, code.text());
         if code == Code::COMPARE_TRUE {
             let text = format!("authorisation successful (attribute {name}) {what}");
             debug(request, format!("AH01717: auth_ldap authorise: require group (sub-group): {text}"));
@@ -318,8 +314,7 @@ async fn has_name(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdi
     let wanted = text_of(request, line, REQUIRE_DN.bad_expression)?;
     let dn = known.dn.as_deref().unwrap_or_default();
     let mut directory = directory(request, &rules, &known, Operation::Search);
-    let code = directory.compare_dn(dn, &wanted, rules.compares_on_server).await;
-    let reason = directory.reason;
+    let Status { code, reason } = directory.compare_dn(dn, &wanted, rules.compares_on_server).await;
     drop(directory);
     if code == Code::COMPARE_TRUE {
         debug(request, "AH01726: auth_ldap authorize: require dn: authorization successful");
@@ -342,14 +337,14 @@ async fn has_attribute(request: &mut Request, line: &Parsed) -> Result<Verdict, 
         rest = rest.trim_start_matches('=');
         let value = next_word(&mut rest);
         debug(request, format!("AH01734: auth_ldap authorize: checking attribute {name} has value {value}"));
-        let code = directory.compare(dn, name, &value).await;
+        let Status { code, reason } = directory.compare(dn, name, &value).await;
         if code == Code::COMPARE_TRUE {
             debug(request, "AH01735: auth_ldap authorize: require attribute: authorization successful");
             drop(directory);
             return Ok(granted(request, &rules, &known));
         }
         unsure |= code.is_unsure();
-        let (reason, why) = (directory.reason, code.text());
+        let why = code.text();
         debug(
             request,
             format!("AH01736: auth_ldap authorize: require attribute: authorization failed [{reason}][{why}]"),
@@ -376,8 +371,8 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Result<Verdict, 
     };
     let mut asked = directory(request, &rules, &known, Operation::Search);
     let result = asked.find_user(&filter).await;
-    let (code, reason) = match result {
-        Err(code) => (code, asked.reason),
+    let Status { code, reason } = match result {
+        Err(status) => status,
         Ok(found) => {
             debug(request, format!("AH01744: auth_ldap authorize: checking dn match {}", found.dn));
             // The one who has passed must be the user, and nobody else.
@@ -385,9 +380,9 @@ async fn passes_filter(request: &mut Request, line: &Parsed) -> Result<Verdict, 
                 asked = directory(request, &rules, &known, Operation::Compare);
             }
             let dn = known.dn.as_deref().unwrap_or_default();
-            let code = asked.compare_dn(dn, &found.dn, rules.compares_on_server).await;
+            let status = asked.compare_dn(dn, &found.dn, rules.compares_on_server).await;
             known.values = Some(found.values);
-            (code, asked.reason)
+            status
         }
     };
     drop(asked);
@@ -417,10 +412,7 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdi
     let filter = text_of(request, line, what)?;
     if !filter.is_empty() {
         debug(request, format!("AH02630: auth_ldap authorize: checking filter {filter}"));
-        let mut directory = directory(request, &rules, &known, Operation::Search);
-        let result = directory.find_user(&filter).await;
-        let reason = directory.reason;
-        drop(directory);
+        let result = directory(request, &rules, &known, Operation::Search).find_user(&filter).await;
         match result {
             Ok(found) => {
                 known.dn = Some(found.dn);
@@ -428,7 +420,7 @@ async fn is_found(request: &mut Request, line: &Parsed) -> Result<Verdict, Verdi
                 note(request, known.clone());
                 return Ok(granted(request, &rules, &known));
             }
-            Err(code) => {
+            Err(Status { code, reason }) => {
                 unsure = code.is_unsure();
                 let what = format!("{filter} authorization failed [{reason}][{}]", code.text());
                 debug(request, format!("AH02632: auth_ldap authorize: require ldap-search: {what}"));
