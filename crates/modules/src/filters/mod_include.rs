@@ -8,6 +8,7 @@ mod elements;
 mod expand;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod include;
 mod legacy;
 mod page;
 mod scan;

@@ -10,7 +10,7 @@ use conf::pattern::{Captures, Flags, Regex};
 use server::Writer;
 
 use super::legacy::{self, Comparison, Condition, Side};
-use super::page::{Conditions, Groups, Page};
+use super::page::{Conditions, Groups, Logged, Page};
 use super::scan::Argument;
 use super::settings::IncludeDir;
 
@@ -96,7 +96,7 @@ impl Page {
         match holds {
             Ok(true) => (self.conditions.is_printing, self.conditions.is_decided) = (true, true),
             Ok(false) => (self.conditions.is_printing, self.conditions.is_decided) = (false, false),
-            Err(()) => self.undecided(out).await,
+            Err(Logged { .. }) => self.undecided(out).await,
         }
     }
 
@@ -135,9 +135,9 @@ impl Page {
         !arguments.is_empty()
     }
 
-    async fn holds(&mut self, text: &str) -> Result<bool, ()> {
+    async fn holds(&mut self, text: &str) -> Result<bool, Logged> {
         let expr = self.parsed(text).map_err(|why| {
-            self.log(Level::Error, &format!("AH01337: Could not parse expr \"{text}\" in {}: {why}", self.file()));
+            self.refuse(&format!("AH01337: Could not parse expr \"{text}\" in {}: {why}", self.file()))
         })?;
         self.variables.complete().await;
         self.variables.find_out_those_in(&self.own, text).await;
@@ -157,7 +157,7 @@ impl Page {
             self.groups = Some(groups);
         }
         found.map(|(holds, _)| holds).map_err(|why| {
-            self.log(Level::Error, &format!("AH01338: Could not evaluate expr \"{text}\" in {}: {why}", self.file()));
+            self.refuse(&format!("AH01338: Could not evaluate expr \"{text}\" in {}: {why}", self.file()))
         })
     }
 
@@ -180,10 +180,8 @@ impl Page {
         Ok(expr)
     }
 
-    async fn holds_legacy(&mut self, text: &str) -> Result<bool, ()> {
-        let condition = legacy::parse(text).map_err(|fault| {
-            self.log(Level::Error, &fault.message(text, self.file()));
-        })?;
+    async fn holds_legacy(&mut self, text: &str) -> Result<bool, Logged> {
+        let condition = legacy::parse(text).map_err(|fault| self.refuse(&fault.message(text, self.file())))?;
         match condition {
             Some(condition) => self.legacy(&condition, text).await,
             None => Ok(false),
@@ -191,10 +189,9 @@ impl Page {
     }
 
     /// Evaluates a condition of Apache 2.2.
-    async fn legacy(&mut self, condition: &Condition, whole: &str) -> Result<bool, ()> {
+    async fn legacy(&mut self, condition: &Condition, whole: &str) -> Result<bool, Logged> {
         let invalid = |page: &Page, number: &str| {
-            page.log(Level::Error, &format!("{number}: Invalid expression \"{whole}\" in file {}", page.file()));
-            Err(())
+            Err(page.refuse(&format!("{number}: Invalid expression \"{whole}\" in file {}", page.file())))
         };
         match condition {
             Condition::Text(text) => Ok(!self.expand(text, false).await?.is_empty()),
@@ -233,15 +230,14 @@ impl Page {
                         "AH01335: Invalid expression \"{whole}\" in file {}: Token '-A' must be followed by a URI string.",
                         self.file()
                     );
-                    self.log(Level::Error, &text);
-                    Err(())
+                    Err(self.refuse(&text))
                 }
             },
         }
     }
 
     /// `None`: these cannot be compared.
-    async fn compare(&mut self, how: Comparison, left: &Side, right: &Side) -> Result<Option<bool>, ()> {
+    async fn compare(&mut self, how: Comparison, left: &Side, right: &Side) -> Result<Option<bool>, Logged> {
         let Some(Condition::Text(left)) = left.as_deref() else { return Ok(None) };
         let (right, is_regex) = match right.as_deref() {
             Some(Condition::Text(right)) => (right, false),
@@ -263,8 +259,8 @@ impl Page {
         }))
     }
 
-    /// Whether a pattern matches; as in Apache, an invalid one does. `Err`: that cannot be decided, which was logged.
-    fn matches(&mut self, subject: String, pattern: String) -> Result<bool, ()> {
+    /// Whether a pattern matches; as in Apache, an invalid one does. `Err`: that cannot be decided.
+    fn matches(&mut self, subject: String, pattern: String) -> Result<bool, Logged> {
         let Ok(regex) = Regex::new(&pattern, Flags::default()) else {
             self.log(Level::Error, &format!("AH02667: unable to compile pattern \"{pattern}\""));
             return Ok(true);
@@ -275,10 +271,7 @@ impl Page {
                 self.groups = Some(Groups { subject, captures, count: regex.groups(), pattern });
                 Ok(found)
             }
-            Err(why) => {
-                self.log(Level::Error, &why.to_string());
-                Err(())
-            }
+            Err(why) => Err(self.refuse(&why.to_string())),
         }
     }
 }

@@ -7,14 +7,11 @@ use conf::Level;
 use server::{Request, TEXT_MAX, Writer};
 
 use super::expand::{Coding, Part, decode_entities, pieces};
-use super::page::Page;
+use super::page::{Logged, Page};
 use super::scan::{Argument, Element};
 use super::variables::{VARIABLES_MAX, written};
 use crate::generators::exec::{self, Executor};
 use crate::generators::mod_autoindex::abbreviated_size;
-
-/// `Err`: the error was logged, and the page should show one.
-type Done = Result<(), ()>;
 
 /// The kind of an element, from its name.
 #[derive(Clone, Copy)]
@@ -93,29 +90,6 @@ struct Codings {
     unknown_encoding: &'static str,
 }
 
-/// Why a file or a path is not included.
-enum NotIncluded {
-    AboveRoot,
-    /// The status of the look-up.
-    Setup(u16),
-    NotText,
-    /// The status of the response.
-    Subrequest(u16),
-}
-
-impl NotIncluded {
-    /// The message for the error log. `value`: the argument; `file`: the page with the element.
-    fn text(&self, value: &str, file: &str) -> String {
-        let what = format!("\"{value}\" in parsed file {file}");
-        match self {
-            NotIncluded::AboveRoot => format!("unable to include file {what}"),
-            NotIncluded::Setup(status) => format!("unable to include {what}, subrequest setup returned {status}"),
-            NotIncluded::NotText => format!("unable to include potential exec {what}, content type not text/*"),
-            NotIncluded::Subrequest(status) => format!("unable to include {what}, subrequest returned {status}"),
-        }
-    }
-}
-
 impl Page {
     /// Executes an element, or reports that it is unknown or has the wrong number of arguments.
     pub(super) async fn element(&mut self, element: Element, out: &Writer) -> io::Result<()> {
@@ -177,15 +151,8 @@ impl Page {
         (count < least).then(|| format!("{number}: missing argument for {name} element in {file}"))
     }
 
-    /// Logs an error that the page should show.
-    fn refuse<T>(&self, text: &str) -> Result<T, ()> {
-        self.log(Level::Error, text);
-        Err(())
-    }
-
-    /// A text with its variables. One without a value becomes nothing, or its name. `Err`: the text becomes too long, which
-    /// was logged.
-    pub(super) async fn expand(&mut self, text: &str, keep_names: bool) -> Result<String, ()> {
+    /// A text with its variables. One without a value becomes nothing, or its name. `Err`: the text becomes too long.
+    pub(super) async fn expand(&mut self, text: &str, keep_names: bool) -> Result<String, Logged> {
         let mut all = String::with_capacity(text.len());
         for piece in pieces(text) {
             match piece {
@@ -206,11 +173,11 @@ impl Page {
     }
 
     /// Whether a text is short enough to go on with.
-    fn check_length(&self, text: &str) -> Result<(), ()> {
+    fn check_length(&self, text: &str) -> Result<(), Logged> {
         if text.len() <= TEXT_MAX {
             return Ok(());
         }
-        self.refuse(&format!("a text with variables is longer than {TEXT_MAX} bytes in {}", self.file()))
+        Err(self.refuse(&format!("a text with variables is longer than {TEXT_MAX} bytes in {}", self.file())))
     }
 
     async fn variable(&self, name: &str) -> Option<String> {
@@ -233,7 +200,7 @@ impl Page {
         groups.captures.get(group, &groups.subject).map(str::to_string)
     }
 
-    async fn set(&mut self, arguments: Vec<Argument>) -> Done {
+    async fn set(&mut self, arguments: Vec<Argument>) -> Result<(), Logged> {
         let mut name = None;
         let mut codings = Codings {
             decoding: String::new(),
@@ -250,18 +217,18 @@ impl Page {
                 "value" => {
                     let Some(name) = &name else {
                         let text = format!("AH01363: variable must precede value in set directive in {}", self.file());
-                        return self.refuse(&text);
+                        return Err(self.refuse(&text));
                     };
                     let value = self.expand(&value, false).await?;
                     let value = self.coded(value, &codings)?;
                     if !self.variables.set_by_page(name, value) {
                         let text =
                             format!("the variables of a page hold more than {VARIABLES_MAX} bytes in {}", self.file());
-                        return self.refuse(&text);
+                        return Err(self.refuse(&text));
                     }
                 }
                 _ => {
-                    return self.refuse(&format!("AH01366: Invalid tag for set directive in {}", self.file()));
+                    return Err(self.refuse(&format!("AH01366: Invalid tag for set directive in {}", self.file())));
                 }
             }
         }
@@ -269,7 +236,7 @@ impl Page {
     }
 
     /// A value, decoded and encoded again.
-    fn coded(&self, mut value: String, codings: &Codings) -> Result<String, ()> {
+    fn coded(&self, mut value: String, codings: &Codings) -> Result<String, Logged> {
         type Code = fn(Coding, &str) -> String;
         let steps: [(&str, &str, &str, Code); 2] = [
             (&codings.decoding, "decoding", codings.unknown_decoding, Coding::decode),
@@ -288,7 +255,7 @@ impl Page {
                             codings.element,
                             self.file()
                         );
-                        return self.refuse(&text);
+                        return Err(self.refuse(&text));
                     }
                 }
             }
@@ -296,7 +263,7 @@ impl Page {
         Ok(value)
     }
 
-    async fn echo(&mut self, arguments: Vec<Argument>, out: &Writer) -> Done {
+    async fn echo(&mut self, arguments: Vec<Argument>, out: &Writer) -> Result<(), Logged> {
         let mut codings = Codings {
             decoding: String::new(),
             encoding: "entity".into(),
@@ -318,14 +285,14 @@ impl Page {
                 "decoding" => codings.decoding = value,
                 _ => {
                     let text = format!("AH01346: unknown parameter \"{tag}\" in tag echo of {}", self.file());
-                    return self.refuse(&text);
+                    return Err(self.refuse(&text));
                 }
             }
         }
         Ok(())
     }
 
-    async fn config(&mut self, arguments: Vec<Argument>) -> Done {
+    async fn config(&mut self, arguments: Vec<Argument>) -> Result<(), Logged> {
         for (tag, value) in with_values(arguments) {
             match tag.as_str() {
                 "errmsg" => self.error = self.expand(&value, false).await?,
@@ -342,87 +309,20 @@ impl Page {
                             "AH01348: unknown value \"{unknown}\" to parameter \"sizefmt\" of tag config in {}",
                             self.file()
                         );
-                        return self.refuse(&text);
+                        return Err(self.refuse(&text));
                     }
                 },
                 _ => {
                     let text = format!("AH01349: unknown parameter \"{tag}\" to tag config in {}", self.file());
-                    return self.refuse(&text);
+                    return Err(self.refuse(&text));
                 }
             }
         }
         Ok(())
-    }
-
-    /// `include`: if a target is not available, the alternatives in `onerror` are tried.
-    async fn include(&mut self, arguments: Vec<Argument>, out: &Writer) -> io::Result<()> {
-        let mut has_failed = false;
-        for (tag, value) in decoded(arguments) {
-            let is_file = match tag.as_str() {
-                "file" => true,
-                "virtual" if has_failed => continue,
-                "onerror" if !has_failed => continue,
-                "virtual" | "onerror" => false,
-                _ => {
-                    let text = format!("AH01342: unknown parameter \"{tag}\" to tag include in {}", self.file());
-                    self.log(Level::Error, &text);
-                    self.fail(out).await;
-                    break;
-                }
-            };
-            let Ok(target) = self.expand(&value, false).await else {
-                has_failed = true;
-                break;
-            };
-            match self.include_one(&target, is_file, out).await? {
-                Ok(()) => has_failed = false,
-                Err(why) => {
-                    let text = why.text(&value, self.file());
-                    match why {
-                        NotIncluded::AboveRoot => self.own.log_os("include", Level::Error, &above_root(), text),
-                        _ => self.log(Level::Error, &text),
-                    }
-                    if std::mem::replace(&mut has_failed, true) {
-                        break;
-                    }
-                }
-            }
-        }
-        if has_failed {
-            self.fail(out).await;
-        }
-        Ok(())
-    }
-
-    /// Includes a file below the page's directory, or a URL path.
-    async fn include_one(&mut self, target: &str, is_file: bool, out: &Writer) -> io::Result<Result<(), NotIncluded>> {
-        self.renew_environment();
-        let mut found = match (is_file, below(target)) {
-            // What gets the body gets its method, too.
-            (false, _) if self.own.kept_body.as_ref().is_some_and(|kept| kept.bytes().is_some()) => {
-                self.own.lookup_alike(target).await
-            }
-            (false, _) => self.own.lookup_link(target).await,
-            (true, Some(name)) => self.own.lookup_file(&name).await,
-            (true, None) => return Ok(Err(NotIncluded::AboveRoot)),
-        };
-        let status = found.response.status();
-        if status != 200 {
-            return Ok(Err(NotIncluded::Setup(status)));
-        }
-        if self.no_exec && found.response.content_type().is_some_and(|text| !text.starts_with("text/")) {
-            return Ok(Err(NotIncluded::NotText));
-        }
-        found.page = Some(self.variables.clone());
-        found.response.no_local_copy = true;
-        match found.run_subrequest().await {
-            Ok(body) => self.insert(body, out).await.map(Ok),
-            Err(status) => Ok(Err(NotIncluded::Subrequest(status))),
-        }
     }
 
     /// `flastmod` and `fsize`.
-    async fn show_fact(&mut self, fact: FileFact, arguments: Vec<Argument>, out: &Writer) -> Done {
+    async fn show_fact(&mut self, fact: FileFact, arguments: Vec<Argument>, out: &Writer) -> Result<(), Logged> {
         for (tag, value) in decoded(arguments) {
             let target = self.expand(&value, false).await?;
             let meta = self.find(fact, &tag, &target).await?;
@@ -436,13 +336,12 @@ impl Page {
         Ok(())
     }
 
-    async fn find(&mut self, fact: FileFact, tag: &str, target: &str) -> Result<sys::file::Meta, ()> {
+    async fn find(&mut self, fact: FileFact, tag: &str, target: &str) -> Result<sys::file::Meta, Logged> {
         let wrong = match tag {
             "file" => match below(target) {
                 None => {
                     let text = format!("AH02668: unable to access file \"{target}\" in parsed file {}", self.file());
-                    self.own.log_os("include", Level::Error, &above_root(), text);
-                    return Err(());
+                    return Err(self.refuse_os(&above_root(), text));
                 }
                 Some(name) => match exists(&*self.own.lookup_file(&name).await) {
                     Some(meta) => return Ok(meta),
@@ -460,7 +359,7 @@ impl Page {
             },
             _ => format!("AH01340: unknown parameter \"{tag}\" to tag {} in {}", fact.element(), self.file()),
         };
-        self.refuse(&wrong)
+        Err(self.refuse(&wrong))
     }
 
     async fn printenv(&mut self, out: &Writer) {
@@ -468,83 +367,6 @@ impl Page {
             let line = format!("{}={}\n", Coding::Entity.encode(&name), Coding::Entity.encode(&value));
             out.write(&http::text::to_bytes(&line)).await;
         }
-    }
-
-    async fn exec(&mut self, by: Executor, arguments: Vec<Argument>, out: &Writer) -> io::Result<()> {
-        if self.no_exec {
-            self.own.log(by.module, Level::Error, format!("AH01228: exec used but not allowed in {}", self.file()));
-            self.fail(out).await;
-            return Ok(());
-        }
-        for (tag, value) in decoded(arguments) {
-            let wrong = match tag.as_str() {
-                "cmd" => {
-                    let Ok(text) = self.expand(&value, true).await else {
-                        self.fail(out).await;
-                        break;
-                    };
-                    self.variables.complete().await;
-                    self.own.env = self.variables.environment();
-                    // The shell adds to it.
-                    self.environment = None;
-                    match by.shell(&mut self.own, &text).await {
-                        Ok(body) => {
-                            self.insert(body, out).await?;
-                            continue;
-                        }
-                        Err(gateway::NotStarted) => {
-                            let file = self.file();
-                            format!("AH01229: execution failure for parameter \"{tag}\" to tag exec in file {file}")
-                        }
-                    }
-                }
-                "cgi" => {
-                    let Ok(target) = self.expand(&value, false).await else {
-                        self.fail(out).await;
-                        break;
-                    };
-                    if self.exec_cgi(&target, out).await? {
-                        continue;
-                    }
-                    format!("AH01230: invalid CGI ref \"{value}\" in {}", self.file())
-                }
-                _ => format!("AH01231: unknown parameter \"{tag}\" to tag exec in {}", self.file()),
-            };
-            self.own.log(by.module, Level::Error, wrong);
-            self.fail(out).await;
-            break;
-        }
-        Ok(())
-    }
-
-    /// Runs a file as a script with the page's query and path information. `false`: there is no such file.
-    async fn exec_cgi(&mut self, target: &str, out: &Writer) -> io::Result<bool> {
-        self.renew_environment();
-        let mut found = self.own.lookup_link(target).await;
-        if found.response.status() != 200
-            || !found.mapped.path_info.is_empty()
-            || found.data.args.is_some()
-            || !found.mapped.stat.is_some_and(|meta| meta.is_file())
-        {
-            return Ok(false);
-        }
-        found.mapped.path_info.clone_from(&self.own.mapped.path_info);
-        found.data.args.clone_from(&self.own.data.args);
-        found.response.set_content_type("application/x-httpd-cgi");
-        found.page = Some(self.variables.clone());
-        found.response.no_local_copy = true;
-        match found.run_subrequest().await {
-            Ok(body) => self.insert(body, out).await?,
-            Err(300..=399) => {
-                if let Some(location) = found.response.headers_out.get("Location") {
-                    let location = Coding::Entity.encode(location);
-                    let link = format!("<a href=\"{location}\">{location}</a>");
-                    out.write(&http::text::to_bytes(&link)).await;
-                }
-            }
-            Err(_) => {}
-        }
-        Ok(true)
     }
 }
 
@@ -554,12 +376,12 @@ fn with_values(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String
 }
 
 /// Arguments up to the first without a value, with their entities decoded.
-fn decoded(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String)> {
+pub(super) fn decoded(arguments: Vec<Argument>) -> impl Iterator<Item = (String, String)> {
     with_values(arguments).map(|(name, value)| (name, decode_entities(&value).into_owned()))
 }
 
 /// A path that stays below the page's directory, simplified.
-fn below(path: &str) -> Option<String> {
+pub(super) fn below(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     if path.starts_with('/') {
         return None;
@@ -575,7 +397,7 @@ fn below(path: &str) -> Option<String> {
 }
 
 /// APR's error for such a path.
-fn above_root() -> io::Error {
+pub(super) fn above_root() -> io::Error {
     io::Error::other("(20023)The given path was above the root path")
 }
 

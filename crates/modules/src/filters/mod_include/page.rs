@@ -63,6 +63,10 @@ pub(super) struct Groups {
     pub(super) pattern: String,
 }
 
+/// An error was logged, and the page should show one.
+#[must_use]
+pub(super) struct Logged(());
+
 impl Page {
     /// Prepares the page that is this request's file.
     pub(super) fn of(request: &Request, variables: Arc<Variables>) -> Page {
@@ -180,6 +184,18 @@ impl Page {
         if self.conditions.is_printing {
             out.write(&http::text::to_bytes(&self.error)).await;
         }
+    }
+
+    /// Logs an error that the page should show.
+    pub(super) fn refuse(&self, text: &str) -> Logged {
+        self.log(Level::Error, text);
+        Logged(())
+    }
+
+    /// The same for an error of the system.
+    pub(super) fn refuse_os(&self, error: &io::Error, text: String) -> Logged {
+        self.own.log_os("include", Level::Error, error, text);
+        Logged(())
     }
 
     /// Copies the variables into the environment of `own`.
