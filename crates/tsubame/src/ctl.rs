@@ -1,7 +1,7 @@
 //! `tsubame ctl`: queries and controls the running server over its control socket.
 //!
-//! The client sends its words, each followed by a NUL, and an empty one at the end. The server replies with a line `ok`
-//! or `error` and a text, then closes the connection. The server parses the words.
+//! The client sends its words, each followed by a NUL, and an empty one at the end. The server replies with a line `ok`,
+//! `error` or `declined` and a text, then closes the connection. The server parses the words.
 
 mod difference;
 mod levels;
@@ -26,7 +26,7 @@ use crate::style::Style;
 use crate::config::{self, ConfigSource, Configured};
 use crate::diagnosis::print;
 pub(crate) use serve::serve;
-use wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART};
+use wire::{COLOURS, DECLINED, ERROR, OK, PATIENCE, PID, RESTART};
 
 /// The help page of `tsubame ctl`.
 pub(crate) static PAGE: HelpPage = HelpPage {
@@ -122,6 +122,31 @@ struct Endpoint {
     pid_file: Option<PathBuf>,
 }
 
+/// A server's reply.
+enum Reply {
+    Answer(String),
+    /// The server did not do it, for this reason.
+    Refused(String),
+    /// The request was not for this server, which did nothing.
+    Declined(String),
+}
+
+impl Reply {
+    /// Parses a reply. `None`: it is not complete.
+    fn parse(reply: &str) -> Option<Reply> {
+        let (code, text) = reply.split_once('\n')?;
+        let text = text.to_string();
+        match code {
+            OK => Some(Reply::Answer(text)),
+            DECLINED => Some(Reply::Declined(text)),
+            // Version 0.2 has no code for a command that a later version added.
+            ERROR if text.starts_with("unknown command") => Some(Reply::Declined(text)),
+            ERROR => Some(Reply::Refused(text)),
+            _ => None,
+        }
+    }
+}
+
 /// What the command line of `tsubame ctl` asks for.
 struct Command {
     /// `--socket`
@@ -204,10 +229,10 @@ fn request(Endpoint { socket, pid_file }: &Endpoint, words: &[String]) -> Result
             _ => format!("{place}: {}: the server cannot be asked", sys::describe(&error)),
         }
     })?;
-    match reply.split_once('\n') {
-        Some(("ok", text)) => Ok(text.to_string()),
-        Some(("error", text)) => Err(text.to_string()),
-        _ => Err(format!("{}: the server gave no answer, its error log may say why", socket.display())),
+    match reply {
+        Some(Reply::Answer(text)) => Ok(text),
+        Some(Reply::Refused(why) | Reply::Declined(why)) => Err(why),
+        None => Err(format!("{}: the server gave no answer, its error log may say why", socket.display())),
     }
 }
 
@@ -221,13 +246,10 @@ pub(crate) fn restart(configured: &Configured, word: &str) -> Option<Result<(), 
     let request = [pid.as_str(), RESTART, word, ""].join("\0") + "\0";
     let failed = |why: String| Some(Err(format!("{}: {why}", socket.display())));
     match exchange(stream, request.as_bytes()) {
-        Ok(reply) => match reply.split_once('\n') {
-            Some(("ok", _)) => Some(Ok(())),
-            // An earlier version of the program, or a server that the PidFile does not name.
-            Some(("error", text)) if ["unknown command", OTHER_SERVER].iter().any(|own| text.starts_with(own)) => None,
-            Some(("error", text)) => Some(Err(text.trim_end().to_string())),
-            _ => failed("the server gave no answer, its error log may say why".into()),
-        },
+        Ok(Some(Reply::Answer(_))) => Some(Ok(())),
+        Ok(Some(Reply::Declined(_))) => None,
+        Ok(Some(Reply::Refused(why))) => Some(Err(why.trim_end().to_string())),
+        Ok(None) => failed("the server gave no answer, its error log may say why".into()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             failed(format!("the server has not restarted within {} s: its error log may say why", PATIENCE.as_secs()))
         }
@@ -275,12 +297,13 @@ fn intended_server(pid_file: &Path) -> Result<String, String> {
     }
 }
 
-fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<String> {
+/// Sends a request. Returns the reply, or `None` if the server has ended the conversation without one.
+fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<Option<Reply>> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(request)?;
     let mut reply = String::new();
     stream.read_to_string(&mut reply)?;
-    Ok(reply)
+    Ok(Reply::parse(&reply))
 }

@@ -13,7 +13,7 @@ use sys::process::{Pid, die_with};
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::wire::{COLOURS, OTHER_SERVER, PATIENCE, PID, RESTART, RESTART_MAX, WORDS_MAX};
+use super::wire::{COLOURS, DECLINED, ERROR, OK, PATIENCE, PID, RESTART, RESTART_MAX, WORDS_MAX};
 use super::{difference, levels, status};
 use crate::cli::misuse;
 use crate::config::{self, Configured};
@@ -28,6 +28,19 @@ const RESTART_LOOK: Duration = Duration::from_millis(10);
 
 /// A text, and the signal to send to the parent once the client has received the text.
 type Reply = (String, Option<Signal>);
+
+/// Why the server did not do what a client asked.
+struct NotDone {
+    /// The first line of the reply.
+    code: &'static str,
+    text: String,
+}
+
+impl<T: Into<String>> From<T> for NotDone {
+    fn from(text: T) -> NotDone {
+        NotDone { code: ERROR, text: text.into() }
+    }
+}
 
 /// Answers one client; returns the signal to send to the parent.
 pub(crate) fn serve(connection: OwnedFd, context: &ControlContext<'_>) -> Option<Signal> {
@@ -53,11 +66,11 @@ fn converse(stream: &UnixStream, context: &ControlContext<'_>) -> io::Result<Opt
     let mut out = stream;
     match reply {
         Ok((text, order)) => {
-            write!(out, "ok\n{text}")?;
+            write!(out, "{OK}\n{text}")?;
             Ok(order)
         }
-        Err(text) => {
-            writeln!(out, "error\n{}", text.trim_end())?;
+        Err(NotDone { code, text }) => {
+            writeln!(out, "{code}\n{}", text.trim_end())?;
             Ok(None)
         }
     }
@@ -79,14 +92,17 @@ fn words(stream: &UnixStream) -> io::Result<Vec<String>> {
     }
 }
 
-fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, String> {
+fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, NotDone> {
     let mut style = Style(false);
     while let Some(word) = words.first() {
         match word.strip_prefix(PID) {
             Some(pid) if *pid == context.parent.to_string() => {}
             Some(pid) => {
-                let text = format!("{OTHER_SERVER} {}, the PidFile names {pid}", context.parent);
-                return Err(format!("{text}; use --socket to ask the one that listens"));
+                let text = format!(
+                    "the server that listens here has pid {}, the PidFile names {pid}; use --socket to ask the one that listens",
+                    context.parent
+                );
+                return Err(NotDone { code: DECLINED, text });
             }
             None if word == COLOURS => style = Style(true),
             None => break,
@@ -98,10 +114,13 @@ fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, 
     let rest: Vec<String> = words.collect();
     match command.as_str() {
         "explain" => Ok((explained(rest, context, style)?, None)),
-        RESTART => restart_and_wait(&rest, context).map(|()| (String::new(), None)),
+        RESTART => {
+            restart_and_wait(&rest, context)?;
+            Ok((String::new(), None))
+        }
         "graceful" | "restart" | "graceful-stop" | "stop" => {
             no_more(&command, &rest)?;
-            signal_parent(&command, context)
+            Ok(signal_parent(&command, context)?)
         }
         _ => match find_command(context.running.server.infos(), &command) {
             Some(run) => {
@@ -118,7 +137,7 @@ fn no_more(command: &str, words: &[impl AsRef<str>]) -> Result<(), String> {
 }
 
 /// Answers the commands that show something, and `log-level`.
-fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: Style) -> Result<String, String> {
+fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: Style) -> Result<String, NotDone> {
     let json = words.iter().any(|word| word == "--json");
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--json").collect();
     let server = &context.running.server;
@@ -130,11 +149,11 @@ fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: S
         "scripts" => Ok(status::scripts(json, style)),
         "config" => Ok(explain::everything(server, json, style)),
         "diff" => Ok(difference::of(server, &on_disk(context)?.loaded.server, json, style)),
-        "log-level" => levels::change(server, &words, json),
+        "log-level" => Ok(levels::change(server, &words, json)?),
         other if super::commands().any(|known| known == other) => {
-            Err(format!("{other}: no module that this server has loaded knows the command"))
+            Err(format!("{other}: no module that this server has loaded knows the command").into())
         }
-        other => Err(misuse::unknown("command", other, super::commands())),
+        other => Err(NotDone { code: DECLINED, text: misuse::unknown("command", other, super::commands()) }),
     }
 }
 

@@ -14,5 +14,10 @@ pub(super) const PID: &str = "--pid=";
 pub(super) const RESTART: &str = "-k";
 /// How long the server lets that client wait; the client itself has a little more [patience](PATIENCE).
 pub(super) const RESTART_MAX: Duration = Duration::from_secs(27);
-/// How the answer begins to a client that means another server.
-pub(super) const OTHER_SERVER: &str = "the server that listens here has pid";
+/// The first line of a reply if the server did what was asked; the answer follows.
+pub(super) const OK: &str = "ok";
+/// The first line of a reply if the server did not do it; the reason follows.
+pub(super) const ERROR: &str = "error";
+/// The first line of a reply if the request is for another server, or for another version of the program, so that this
+/// one did nothing; the reason follows.
+pub(super) const DECLINED: &str = "declined";
