@@ -152,7 +152,7 @@ impl<'a> Directory<'a> {
         Directory { request, search_base, identity, limits: limits(request), connection: None, slot: None }
     }
 
-    /// Gets a connection bound as the identity. Returns the reason of the success.
+    /// Gets a connection bound as the identity. Returns how, in Apache's words.
     async fn open(&mut self) -> Result<&'static str, Status> {
         const FAILED: &str = "LDAP: ldap_simple_bind() failed";
         if self.slot.is_none() {

@@ -99,7 +99,8 @@ fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, 
             Some(pid) if *pid == context.parent.to_string() => {}
             Some(pid) => {
                 let text = format!(
-                    "the server that listens here has pid {}, the PidFile names {pid}; use --socket to ask the one that listens",
+                    "the server that listens here has pid {}, the PidFile names {pid}; use --socket to ask the one that \
+                     listens",
                     context.parent
                 );
                 return Err(NotDone { code: DECLINED, text });
