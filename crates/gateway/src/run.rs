@@ -87,7 +87,7 @@ pub async fn filter(
         Ok(pipe) => pipe,
         Err(error) => {
             permit.not_started();
-            request.log_os(caller.module, Level::Error, &error, "no pipe for the body of an answer");
+            request.log_os(caller.module, Level::Error, &error, "no pipe for the body of a response");
             return Err(NotStarted);
         }
     };

@@ -58,7 +58,7 @@ pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, me
     loop {
         match read(&mut stream, &mut response).await {
             Ok(0) => return Ok(response),
-            Ok(_) if response.len() > RESPONSE_MAX => return Err(io::Error::other("the answer is too large")),
+            Ok(_) if response.len() > RESPONSE_MAX => return Err(io::Error::other("the response is too large")),
             Ok(_) => {}
             // The end without TLS's closing alert. HTTP's framing shows whether anything is missing.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(response),
@@ -87,7 +87,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut Vec<u
 
 /// Parses a response. `headless`: no body follows, whatever the fields say.
 pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>> {
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the response is not HTTP");
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut fields);
     let httparse::Status::Complete(length) = head.parse(bytes).map_err(|_| broken())? else { return Err(broken()) };
@@ -112,7 +112,7 @@ pub(crate) fn parse(bytes: &[u8], headless: bool) -> io::Result<Response<Bytes>>
 }
 
 fn unchunk(mut bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "the response is not HTTP");
     let mut chunked = Chunked::new(&LIMITS);
     let mut body = Vec::new();
     loop {

@@ -265,7 +265,7 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_proxy_http2"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_ssl"], "TLS is not served yet"),
     (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only FastCGI, SCGI and uwsgi are proxied"),
-    (&["mod_cache"], "answers are not cached yet"),
+    (&["mod_cache"], "responses are not cached yet"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the server notifies systemd itself"),
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),

@@ -341,7 +341,7 @@ const MAX_REQUESTS_SERVED: Directive = row(
         }
     }),
     "0",
-    "How many requests a child answers before another one takes its place",
+    "How many requests a child serves before another one takes its place",
 )
 .syntax("number");
 

@@ -1,4 +1,4 @@
-//! Protocols: they turn a transport's bytes into requests, and answers into bytes.
+//! Protocols: they turn a transport's bytes into requests, and responses into bytes.
 
 pub(crate) mod body_deadline;
 mod discard;

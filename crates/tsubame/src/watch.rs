@@ -110,7 +110,7 @@ fn age(process: &Process, worker: &Worker) -> Duration {
 fn doing(state: State) -> &'static str {
     match state {
         State::Read => "reads a request",
-        State::Write => "makes or sends an answer",
+        State::Write => "makes or sends a response",
         State::KeepAlive => "waits for the next request",
         State::Dns => "looks up a name",
         State::Closing => "closes a connection",

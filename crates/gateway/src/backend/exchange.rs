@@ -211,7 +211,7 @@ impl BackendExchange {
         let refused = end.map(|end| self.end(end));
         Poll::Ready(match refused.flatten() {
             _ if page.is_some() => {
-                let text = format!("{}: the handler leaves the answer to the server", request.mapped.filename);
+                let text = format!("{}: the handler leaves the response to the server", request.mapped.filename);
                 let status = page.unwrap_or(500);
                 Some(Event::Failed(Failure::new(status, Level::Debug, text)))
             }
@@ -254,7 +254,7 @@ impl BackendExchange {
         self.give_back(Outcome::Failed);
         let how = error.map_or_else(|| "closed the connection".to_string(), sys::describe);
         let when = match self.reached {
-            Reached::Response => "in the middle of its answer",
+            Reached::Response => "in the middle of its response",
             Reached::Nothing | Reached::Request => "before it answered",
         };
         let text = format!("the backend of {} ended {when}: {how}", request.mapped.filename);

@@ -1,4 +1,4 @@
-//! Files that a FastCGI application turns into answers (FastCGI specification, section 6.4).
+//! Files that a FastCGI application turns into responses (FastCGI specification, section 6.4).
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -109,7 +109,7 @@ pub(super) fn parse_header(header: &[u8; HEADER]) -> Result<FrameHeader, Invalid
 /// The body of `END_REQUEST` (section 5.5).
 pub(super) fn parse_message(content: &[u8], decoded: &mut Messages) -> Result<(), InvalidFrame> {
     let Some(([s0, s1, s2, s3, protocol, ..], _)) = content.split_first_chunk::<8>() else {
-        return Err(InvalidFrame("the end of its answer is too short".into()));
+        return Err(InvalidFrame("the end of its response is too short".into()));
     };
     let refused = match protocol {
         0 => None,

@@ -37,7 +37,7 @@ impl Frames {
         }
         while !bytes.is_empty() {
             if decoded.end.is_some() {
-                return Err(InvalidFrame("it sent data after the end of its answer".into()));
+                return Err(InvalidFrame("it sent data after the end of its response".into()));
             }
             if self.filled < HEADER {
                 let taken = bytes.len().min(HEADER - self.filled);

@@ -100,7 +100,7 @@ pub(super) fn parse_message(number: u32, content: &[u8], decoded: &mut Messages)
     }
     let mut end = End::default();
     let (mut user, mut system) = (None, None);
-    let wrong = |name: &str| InvalidFrame(format!("'{name}' at the end of its answer is not a number"));
+    let wrong = |name: &str| InvalidFrame(format!("'{name}' at the end of its response is not a number"));
     for (name, value) in &mut pairs {
         match &*name {
             "status" => end.status = value.parse().map_err(|_| wrong(&name))?,

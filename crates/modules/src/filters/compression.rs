@@ -1,4 +1,4 @@
-//! What the modules that compress answers have in common: when they compress, which fields change, and what they note.
+//! What the modules that compress responses have in common: when they compress, which fields change, and what they note.
 
 use conf::{Level, Merge, Origin, Setting};
 use http::conditional::weak_match;

@@ -1,4 +1,4 @@
-//! Answers and bodies of requests in larger pieces: the filters `BUFFER`.
+//! Bodies of responses and requests in larger pieces: the filters `BUFFER`.
 //!
 //! Apache manual: mod_buffer.
 

@@ -1,4 +1,4 @@
-//! Answers as `data:` URLs (RFC 2397): the output filter `DATA`.
+//! Responses as `data:` URLs (RFC 2397): the output filter `DATA`.
 //!
 //! Apache manual: mod_data.
 

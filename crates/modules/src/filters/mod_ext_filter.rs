@@ -1,4 +1,4 @@
-//! Answers and request bodies that go through another program: filters defined in the configuration.
+//! Bodies of responses and requests that go through another program: filters defined in the configuration.
 //!
 //! Apache manual: mod_ext_filter. The program is started and supervised like a script.
 

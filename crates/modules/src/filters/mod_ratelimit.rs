@@ -1,4 +1,4 @@
-//! Answers with a limited rate: the output filter `RATE_LIMIT`.
+//! Responses with a limited rate: the output filter `RATE_LIMIT`.
 //!
 //! Apache manual: mod_ratelimit. A slow response waits like one to a slow client: under event and percore it costs no
 //! worker, whereas Apache sleeps in one.

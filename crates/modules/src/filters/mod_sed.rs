@@ -1,4 +1,4 @@
-//! Edits answers and request bodies line by line: the filters `Sed`, which run scripts of a stream editor.
+//! Edits the bodies of responses and requests line by line: the filters `Sed`, which run scripts of a stream editor.
 //!
 //! Apache manual: mod_sed. The language is that of Apache's module, an old `sed` of System V, not that of POSIX or GNU.
 

@@ -78,7 +78,7 @@ fn library_is_there() -> Result<(), String> {
 async fn compress(request: &mut Request, body: Body) -> Body {
     let conf = request.vhost.settings.get::<ZstdServer>();
     if let Err(error) = zstd::load() {
-        request.log("zstd", Level::Error, format!("the answer is not compressed: {error}"));
+        request.log("zstd", Level::Error, format!("the response is not compressed: {error}"));
         return body;
     }
     match choose(request, "zstd", "no-zstd", "zstd", conf.etag.value_or(AlterEtag::AddSuffix)) {
@@ -90,7 +90,7 @@ async fn compress(request: &mut Request, body: Body) -> Body {
         Ok(compressor) => compressor,
         Err(error) => {
             // The fields already say that it is.
-            request.log("zstd", Level::Error, format!("the answer cannot be compressed: {error}"));
+            request.log("zstd", Level::Error, format!("the response cannot be compressed: {error}"));
             request.response.set_status(500);
             return Body::Empty;
         }

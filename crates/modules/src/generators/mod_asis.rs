@@ -1,4 +1,4 @@
-//! Files that are answers: their own header fields, then the body.
+//! Files that are responses: their own header fields, then the body.
 //!
 //! Apache manual: mod_asis. Doubtful cases were measured on 2.4.71.
 

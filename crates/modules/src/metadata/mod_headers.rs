@@ -1,4 +1,4 @@
-//! Adds, changes and removes fields of requests and answers.
+//! Adds, changes and removes fields of requests and responses.
 //!
 //! Apache manual: mod_headers. Doubtful cases were measured on 2.4.71.
 

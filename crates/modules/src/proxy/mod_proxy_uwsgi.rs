@@ -30,7 +30,7 @@ pub(super) const SCHEME: Scheme = Scheme {
 static PROTOCOL: RemoteProtocol = RemoteProtocol {
     name: "uwsgi",
     unconnected: |name| format!("AH10101: failed to make connection to backend: {name}"),
-    failed: |name| format!("the answer of the backend {name} is unusable"),
+    failed: |name| format!("the response of the backend {name} is unusable"),
     status: 500,
     status_line: true,
 };

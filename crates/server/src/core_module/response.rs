@@ -1,4 +1,4 @@
-//! The functions of the directives about answers. Messages are Apache's (measured on 2.4.71).
+//! The functions of the directives about responses. Messages are Apache's (measured on 2.4.71).
 
 use std::sync::Arc;
 

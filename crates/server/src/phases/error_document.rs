@@ -1,4 +1,4 @@
-//! Answers to errors: `ErrorDocument`, or the server's own page.
+//! Responses to errors: `ErrorDocument`, or the server's own page.
 
 use conf::Level;
 use http::{ErrorPage, error_page, server_signature};

@@ -397,7 +397,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
         Err(delivery::Unsatisfiable { length }) => {
             request.note_reason(416, "core", None, |request| {
                 let range = request.header("Range").unwrap_or_default();
-                (format!("Range: {range}"), format!("begins after the end of the answer, which has {length} bytes"))
+                (format!("Range: {range}"), format!("begins after the end of the response, which has {length} bytes"))
             });
             // The error page gets new fields, and as in Apache none of the earlier ones.
             request.response.err_headers_out.clear();

@@ -90,7 +90,7 @@ impl Source for RemoteSource {
                         return Poll::Ready(self.failure(
                             502,
                             Reached::Response,
-                            "its answer does not begin with a status line",
+                            "its response does not begin with a status line",
                         ));
                     }
                 }

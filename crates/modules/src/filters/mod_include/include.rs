@@ -1,4 +1,4 @@
-//! The elements that put the body of another answer into a page: `include` and `exec`.
+//! The elements that put the body of another response into a page: `include` and `exec`.
 
 use std::io;
 

@@ -99,10 +99,10 @@ fn requests(board: &Snapshot) -> Vec<Family> {
             Histogram,
             "request_duration_seconds",
             "seconds",
-            "Time from the head of a request to the last byte of its answer.",
+            "Time from the head of a request to the last byte of its response.",
             durations,
         ),
-        one(Counter, "sent_bytes", "bytes", "Bytes of answers, heads included.", sent.to_string()),
+        one(Counter, "sent_bytes", "bytes", "Bytes of responses, heads included.", sent.to_string()),
         one(Counter, "received_bytes", "bytes", "Bytes of requests, heads included.", received.to_string()),
     ]
 }

@@ -168,7 +168,7 @@ async fn respond_with(
     let request = &mut exchange.request;
     let failed = Transferred { head: 0, body: 0, complete: false };
     if response.raw || request.response.status() < 200 {
-        request.log("http2", Level::Error, "this answer exists only in HTTP/1: it cannot be sent over HTTP/2");
+        request.log("http2", Level::Error, "this response exists only in HTTP/1: it cannot be sent over HTTP/2");
         respond.reset(Reason::INTERNAL_ERROR);
         return failed;
     }
@@ -222,7 +222,11 @@ async fn respond_with(
         Ok(()) => carried.complete = true,
         Err(SendError::Reset) => {}
         Err(SendError::Late) => {
-            request.log("http2", Level::Info, "the client no longer reads the answer (Timeout): resetting its stream");
+            request.log(
+                "http2",
+                Level::Info,
+                "the client no longer reads the response (Timeout): resetting its stream",
+            );
             sending.break_off(Reason::CANCEL);
         }
         Err(SendError::Failed) => sending.break_off(Reason::INTERNAL_ERROR),

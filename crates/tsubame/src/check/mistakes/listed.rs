@@ -38,7 +38,7 @@ pub(super) fn unknown_filters(config: &Config<'_>, report: &mut Report) {
             let words = line.words();
             let named = words.iter().take(1).flat_map(|word| word.split(';'));
             for filter in named.filter(|filter| MISSING.iter().any(|missing| missing.eq_ignore_ascii_case(filter))) {
-                let message = format!("Tsubame does not have the filter {filter}: answers are sent without it.");
+                let message = format!("Tsubame does not have the filter {filter}: responses are sent without it.");
                 report.add(line.finding(Weight::Loses, Topic::Handler, message).instead("Remove it"));
             }
         }

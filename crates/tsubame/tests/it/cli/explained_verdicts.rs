@@ -130,7 +130,7 @@ fn each_status_has_its_reason() {
         (&["--header", "Expect: more", "/"], "417: Expect: more is not an expectation that a server can meet"),
         (
             &["--header", "Range: bytes=99-", "/index.html"],
-            "416: Range: bytes=99- begins after the end of the answer, which has 6 bytes",
+            "416: Range: bytes=99- begins after the end of the response, which has 6 bytes",
         ),
         (&["--header", "If-Match: \"other\"", "/index.html"], "412: If-Match does not hold"),
         (&["--header", "If-None-Match: *", "/index.html"], "304: If-None-Match says that the client has this already"),

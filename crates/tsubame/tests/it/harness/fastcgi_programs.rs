@@ -17,7 +17,7 @@ use crate::harness::site::Site;
 /// | `big=N` | `N` bytes |
 /// | `err=TEXT` | a line for the error log |
 /// | `wait=NAME` | says that it is there, and waits until it may go on |
-/// | `half=NAME` | the same in the middle of its answer |
+/// | `half=NAME` | the same in the middle of its response |
 /// | `nap` | works for 50 ms |
 /// | `ten` | ten digits |
 /// | `exit` | ends instead of an answer |

@@ -157,7 +157,7 @@ under_every_mpm! {
     fn slow_clients_are_not_waited_for_without_end(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, &format!("{CONFIGURATION}Timeout 1\nLogLevel http2:info\n"));
-        server.allow("the client no longer reads the answer (Timeout): resetting its stream");
+        server.allow("the client no longer reads the response (Timeout): resetting its stream");
         server.allow("AH01225");
         server.allow("timed out");
         // SETTINGS_INITIAL_WINDOW_SIZE

@@ -36,7 +36,7 @@ fn a_stall_is_explained() {
         let server = Server::start(mpm, &site, &format!("{SCRIPTS}{numbers}\nStallTimeout 1\n"));
         server.allow("server is within MinSpareThreads of MaxRequestWorkers");
         server.allow("server reached MaxRequestWorkers");
-        server.allow("makes or sends an answer since");
+        server.allow("makes or sends a response since");
         let mut clients: Vec<_> = (0..2).map(|_| server.client()).collect();
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(format!("GET /cgi-bin/slow.cgi?{number} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
@@ -82,7 +82,7 @@ fn the_limit_is_explained() {
         client.send("GET /cgi-bin/slow.cgi?secret=1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     }
     let line = server.logged("busy workers of prefork: 2");
-    assert!(line.contains("with 2 x GET /cgi-bin/slow.cgi (makes or sends an answer, for up to"), "{line}");
+    assert!(line.contains("with 2 x GET /cgi-bin/slow.cgi (makes or sends a response, for up to"), "{line}");
     assert!(line.contains("slow.cgi (2 run, 0 wait)"), "{line}");
     site.file("go", "");
     for client in &mut clients {

@@ -26,10 +26,10 @@ fn kill(pid: i32) {
 /// The puppet's command, the client's answer (a status and a body; `cut` if the end is missing), and the log lines.
 const FAULTS: &[(&str, &str, &str)] = &[
     ("exit", "500", "ended before it answered"),
-    ("out(qq(X-A: 1\\n)); exit", "500", "ended in the middle of its answer"),
-    ("out(qq(\\nhalf)); exit", "200 half, cut", "ended in the middle of its answer"),
+    ("out(qq(X-A: 1\\n)); exit", "500", "ended in the middle of its response"),
+    ("out(qq(\\nhalf)); exit", "200 half, cut", "ended in the middle of its response"),
     ("close $c", "500", "ended before it answered"),
-    ("out(qq(\\nhalf)); close $c", "200 half, cut", "ended in the middle of its answer"),
+    ("out(qq(\\nhalf)); close $c", "200 half, cut", "ended in the middle of its response"),
     ("syswrite $c, qq(rubbish rubbish rubbish)", "500", "it speaks version 114 of FastCGI, or something else"),
     (
         "out(qq(\\nhalf)); syswrite $c, qq(rubbish!)",
@@ -40,7 +40,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("end()", "500", "End of script output before headers"),
     ("record(3, qq(\\0\\0\\0\\0\\2\\0\\0\\0))", "503", "it is overloaded (OVERLOADED)"),
     ("record(3, qq(\\0\\0\\0\\0\\1\\0\\0\\0))", "503", "CANT_MPX_CONN"),
-    ("record(3, qq(\\0))", "500", "the end of its answer is too short"),
+    ("record(3, qq(\\0))", "500", "the end of its response is too short"),
     ("out(qq(\\nall)); end(); exit", "200 all", ""),
     ("out(qq(\\nall)); syswrite $c, pack(q(CCnnCCNCxxx), 1, 3, 1, 8, 0, 0, 0, 0) . q(more)", "200 all", ""),
     ("err(q(complaint) x 1000 . qq(\\n)) for 1 .. 200; out(qq(\\nall)); end()", "200 all", "stderr: complaint"),

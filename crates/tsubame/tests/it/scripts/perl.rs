@@ -187,7 +187,7 @@ fn pools_are_explained() {
     }
 }
 
-/// If a handler leaves the answer to the server, the client gets the server's own page, as in Apache.
+/// If a handler leaves the response to the server, the client gets the server's own page, as in Apache.
 #[test]
 fn error_documents_are_the_servers() {
     let site = site();
