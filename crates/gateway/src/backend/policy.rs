@@ -217,6 +217,7 @@ mod tests {
         let young = seen(Activity::Busy, 0, 0);
         let slow = seen(Activity::Busy, 1, 0);
         let idle = seen(Activity::Idle, 1, 9);
+        let outdated = BackendView { outdated: true, ..idle };
         for (backends, waiting, starting, want) in [
             (&[][..], 0, 0, 0),
             (&[], 1, 0, 1),
@@ -228,6 +229,7 @@ mod tests {
             (&[young, young], 9, 0, 0),
             (&[slow, slow], 9, 0, 2),
             (&[idle], 1, 0, 0),
+            (&[outdated], 1, 0, 1),
             (&[busy, busy, busy], 9, 0, 1),
             (&[busy, busy, busy, busy], 9, 0, 0),
         ] {
@@ -320,6 +322,7 @@ mod tests {
         );
         let memory = PoolSettings { memory: Some(100_000), ..settings };
         let grown = |memory, jitter| BackendView { memory: Some(memory), jitter, ..idle };
+        assert_eq!(ends(memory, grown(100_000, 0)), None);
         assert_eq!(ends(memory, grown(100_001, 0)), Some(Reason::Memory));
         assert_eq!(ends(memory, grown(105_000, 100)), None);
         assert_eq!(ends(memory, grown(95_000, -100)), Some(Reason::Memory));
