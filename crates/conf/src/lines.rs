@@ -137,6 +137,7 @@ mod tests {
         let text = "A \\\n  one\n# c \\\nswallowed\n\nE 404 \\\n#not\nx\\\\\ny\nlast\\";
         let want = [(2, "A   one"), (7, "E 404 #not"), (9, "x\\y"), (10, "last\\")];
         assert_eq!(all(text), want.map(|(n, t)| (n, t.to_string())));
+        assert_eq!(all("a\nb\\\n"), [(1, "a".to_string()), (2, "b".to_string())], "no line is left to continue it");
     }
 
     #[test]
@@ -157,6 +158,9 @@ mod tests {
 
     #[test]
     fn too_long_is_an_error() {
+        let longest = vec![b'x'; LINE_MAX_HTACCESS];
+        assert_eq!(Lines::new(longest, LINE_MAX_HTACCESS).next().unwrap().unwrap().text.len(), LINE_MAX_HTACCESS);
+        assert!(Lines::new(vec![b'x'; LINE_MAX_HTACCESS + 1], LINE_MAX_HTACCESS).next().is_err());
         assert_eq!(Lines::new(vec![b'x'; 9000], LINE_MAX_HTACCESS).next(), Err("Line too long".to_string()));
     }
 }

@@ -155,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn as_many_idle_as_wanted_are_left_alone() {
+        for (idle, want) in
+            [(1, Decision::Spawn(1)), (2, Decision::Keep), (4, Decision::Keep), (5, Decision::Retire(1))]
+        {
+            let counts = Counts { children: 9, idle, room: 9 };
+            assert_eq!(Policy::new().decide(Spare::Between(2, 4), 9, counts).0, want, "{idle}");
+        }
+    }
+
+    #[test]
     fn a_graceful_restart_holds_the_doubling_off() {
         let seen = rounds(&mut Policy::after_graceful(), Spare::Between(100, 200), 100, 1, 1, 14);
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 18, 26]);
