@@ -102,6 +102,31 @@ pub fn block(signals: &[Signal]) -> io::Result<()> {
     change_mask(libc::SIG_BLOCK, signals)
 }
 
+/// While it lives, these signals stay pending in this thread, in threads that it starts and in its forked children.
+pub struct Blocked {
+    /// What was blocked before.
+    before: libc::sigset_t,
+}
+
+impl Blocked {
+    /// Blocks the signals besides those that are blocked already.
+    pub fn new(signals: &[Signal]) -> io::Result<Blocked> {
+        let (set, mut before) = (set_of(signals), set_of(&[]));
+        // SAFETY: both sets are initialised.
+        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) } {
+            0 => Ok(Blocked { before }),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set came from the system. The call fails only for an unknown first argument.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
 /// Undoes [`block`].
 pub fn unblock(signals: &[Signal]) -> io::Result<()> {
     change_mask(libc::SIG_UNBLOCK, signals)

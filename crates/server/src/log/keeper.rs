@@ -4,18 +4,25 @@
 //! lead, opens log files and writes its own lines through the keeper, and waits for it only for a moment. The keeper has a
 //! thread for questions and one for lines, and no state: each message has all that is needed, and any other keeper can go on.
 
+mod message;
+mod process;
+
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use sys::local::{self, Kind};
 use sys::process::{Fork, Pid, fork};
-use sys::signal::Signal;
+use sys::signal::{Blocked, Signal};
 
-use crate::log::open::{Identity, Opened, open_file, reopen_file};
+use crate::log::open::{Identity, Opened};
+use message::{Question, Sockets, decode};
+
+pub(super) use message::{NAMES_MAX, Name};
+pub use process::be_keeper_if_asked;
 
 /// How long the parent waits for a look, which it repeats, and for a file that it has to open.
 const LOOK: Duration = Duration::from_millis(200);
@@ -28,24 +35,10 @@ const HANGING: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// The pause before a keeper that ended is replaced.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The most names in one question, and the most bytes in a message.
-pub(super) const NAMES_MAX: usize = 32;
-const MESSAGE_MAX: usize = 160 << 10;
 
 /// The signals that the parent gets together with its whole group, and that are not for the keeper.
 const SIGNALS: [Signal; 7] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::QUIT];
-
-/// Where the name of an open log file leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// To the file.
-    Ours,
-    /// To another file: the open one was renamed.
-    Another,
-    /// Nowhere, or not yet.
-    Gone,
-}
 
 /// What the parent knows of its keeper.
 struct Keeper {
@@ -70,12 +63,6 @@ struct Inquiry {
     about: VecDeque<(String, Option<u64>)>,
     /// The log says that there is no answer.
     told: bool,
-}
-
-/// The parent's ends and the keeper's. The parent has both, so that one keeper goes on where another ended.
-struct Sockets {
-    questions: (OwnedFd, OwnedFd),
-    lines: (OwnedFd, OwnedFd),
 }
 
 static SOCKETS: OnceLock<Sockets> = OnceLock::new();
@@ -256,16 +243,12 @@ impl Keeper {
         let Some(sockets) = SOCKETS.get() else { return Ok(()) };
         self.due = Instant::now() + PAUSE;
         let parent = Pid::own();
+        // Before the fork: a Ctrl-C right after the start must not find a keeper that has not blocked the signals yet.
+        let _blocked = Blocked::new(&SIGNALS)?;
         match fork()? {
             Fork::Parent(pid) => self.pid = Some(pid),
             Fork::Child => {
-                let held = self.set_aside.iter().map(|(_, held)| held.as_fd());
-                let kept: Vec<_> = held.chain([sockets.questions.1.as_fd(), sockets.lines.1.as_fd()]).collect();
-                let lived = prepare(&self.title, &kept).and_then(|()| {
-                    forget(&self.title, parent, sockets, &kept);
-                    live(parent, &sockets.questions.1, &sockets.lines.1)
-                });
-                sys::process::exit_now(i32::from(lived.is_err()));
+                process::run(&self.title, parent, sockets, self.set_aside.iter().map(|(_, held)| held.as_fd()))
             }
         }
         Ok(())
@@ -304,13 +287,10 @@ impl Keeper {
     }
 
     fn ask_for_names(&mut self, files: &[(String, Identity)]) -> Option<()> {
-        let mut question = vec![Question::Look as u8];
-        for (name, (device, inode)) in files {
-            let name = http::text::to_bytes(name);
-            question.extend([*device, *inode, name.len() as u64].iter().flat_map(|number| number.to_ne_bytes()));
-            question.extend_from_slice(&name);
-        }
-        self.send_question(&question, files.iter().map(|(name, (device, _))| (name.clone(), Some(*device))).collect())
+        self.send_question(
+            &message::look(files),
+            files.iter().map(|(name, (device, _))| (name.clone(), Some(*device))).collect(),
+        )
     }
 
     /// The next answer to the question; `None`: the time is over.
@@ -356,178 +336,5 @@ impl Keeper {
     fn answers(&mut self, device: Option<u64>) {
         self.hanging.retain(|(hangs, _)| Some(*hangs) != device);
         self.set_aside.retain(|(held, _)| Some(*held) != device);
-    }
-}
-
-/// The kinds of questions. The byte after a question's number says which it is.
-#[derive(Clone, Copy)]
-#[repr(u8)]
-enum Question {
-    Look,
-    Open,
-    Reopen,
-}
-
-impl Question {
-    const ALL: [Question; 3] = [Question::Look, Question::Open, Question::Reopen];
-
-    fn of(byte: u8) -> Option<Question> {
-        Question::ALL.into_iter().find(|question| *question as u8 == byte)
-    }
-}
-
-/// The variable of a keeper that has begun anew: the number of its parent, and those of its two sockets.
-const ANEW: &str = "TSUBAME_LOG_KEEPER";
-
-/// For the first line of the program: keeps the log files of its parent to its end, if that is what it was started for. Such a
-/// keeper needs nothing of the configuration, which its parent has in memory; a copy of the parent would hold the pages of the
-/// first one for ever.
-pub fn be_keeper_if_asked() {
-    let Ok(numbers) = std::env::var(ANEW) else { return };
-    let numbers: Vec<i32> = numbers.split(' ').map_while(|number| number.parse().ok()).collect();
-    let [parent, questions, lines] = numbers[..] else { return };
-    let Some(parent) = Pid::new(parent).filter(|parent| Pid::parent() == Some(*parent)) else {
-        // The parent has ended meanwhile. Whatever else the program would do, a keeper was not started for it.
-        sys::process::exit_now(0);
-    };
-    // The list of processes would show the file that was executed, `exe`.
-    let _ = sys::process::set_short_name(c"tsubame");
-    let sockets = sys::process::left_descriptor(questions).and_then(|questions| {
-        let lines = sys::process::left_descriptor(lines)?;
-        Ok((Box::leak(Box::new(questions)), lines))
-    });
-    let lived = sockets.and_then(|(questions, lines)| live(parent, questions, &lines));
-    sys::process::exit_now(i32::from(lived.is_err()))
-}
-
-/// In a new process: gives up what is the parent's.
-fn prepare(title: &str, kept: &[BorrowedFd<'_>]) -> io::Result<()> {
-    sys::signal::block(&SIGNALS)?;
-    sys::process::close_others(kept)?;
-    sys::process::set_title(title)
-}
-
-/// Begins anew. Returns if that is impossible: then the copy of the parent keeps the files.
-fn forget(title: &str, parent: Pid, sockets: &Sockets, kept: &[BorrowedFd<'_>]) {
-    let Ok(title) = std::ffi::CString::new(title) else { return };
-    let number = |socket: &OwnedFd| socket.as_raw_fd();
-    let numbers = format!("{parent} {} {}", number(&sockets.questions.1), number(&sockets.lines.1));
-    let _ = sys::process::begin_anew(&[&title], (ANEW, &numbers), kept);
-}
-
-/// The life of the keeper.
-fn live(parent: Pid, questions: &'static OwnedFd, lines: &OwnedFd) -> io::Result<()> {
-    if !sys::process::die_with(parent, Signal::KILL)? {
-        return Ok(());
-    }
-    std::thread::Builder::new().name("questions".into()).spawn(|| answer_all(questions))?;
-    write_all(lines)
-}
-
-/// Writes lines until the parent has no more. Those that cannot be written are lost. They stay in the socket until they are
-/// written: another keeper may have to do it.
-fn write_all(lines: &OwnedFd) -> io::Result<()> {
-    while let Some((message, descriptors)) = next(lines, local::peek)? {
-        let mut rest = &*message;
-        while let Some(Ok(count @ 1..)) = descriptors.first().map(|file| sys::file::write(file, rest)) {
-            rest = &rest[count..];
-        }
-        local::receive(lines, &mut [0], &mut Vec::new())?;
-    }
-    Ok(())
-}
-
-fn answer_all(questions: &OwnedFd) -> io::Result<()> {
-    while let Some((message, _)) = next(questions, local::receive)? {
-        let Some((number, [kind, rest @ ..])) = message.split_first_chunk::<8>() else { continue };
-        let reply = |answer: &[u8], descriptor: &[BorrowedFd<'_>]| {
-            local::send(questions, &[number, answer].concat(), descriptor).map(drop)
-        };
-        let opened = match Question::of(*kind) {
-            Some(Question::Look) => {
-                for name in names_in(rest) {
-                    reply(&[name as u8], &[])?;
-                }
-                continue;
-            }
-            Some(Question::Open) => open_file(&http::text::from_bytes(rest)),
-            Some(Question::Reopen) => reopen_file(&http::text::from_bytes(rest)),
-            None => continue,
-        };
-        let descriptor: Vec<_> = opened.iter().map(|opened| opened.fd.as_fd()).collect();
-        reply(&encode(&opened), &descriptor)?;
-    }
-    Ok(())
-}
-
-/// Where the names in a question lead, looked up one by one.
-fn names_in(mut question: &[u8]) -> impl Iterator<Item = Name> {
-    std::iter::from_fn(move || {
-        let (numbers, rest) = question.split_first_chunk::<24>()?;
-        let [device, inode, length] = numbers_of(numbers);
-        let (name, rest) = rest.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(rest.len()));
-        question = rest;
-        Some(leads_to(name, (device, inode)))
-    })
-}
-
-type Take<'a> = fn(&'a OwnedFd, &mut [u8], &mut Vec<OwnedFd>) -> io::Result<usize>;
-
-/// The next message to the keeper, with what came with it.
-fn next<'a>(socket: &'a OwnedFd, take: Take<'a>) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let (mut message, mut descriptors) = (vec![0; MESSAGE_MAX], Vec::new());
-    loop {
-        sys::poll::readable(socket, None)?;
-        match take(socket, &mut message, &mut descriptors) {
-            Ok(0) => return Ok(None),
-            Ok(length) => {
-                message.truncate(length);
-                return Ok(Some((message, descriptors)));
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn leads_to(name: &[u8], open: Identity) -> Name {
-    let Ok(path) = std::ffi::CString::new(name) else { return Name::Ours };
-    match sys::file::stat(&path) {
-        Ok(named) if named.is_file() && (named.dev, named.ino) != open => Name::Another,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Name::Gone,
-        _ => Name::Ours,
-    }
-}
-
-fn numbers_of(bytes: &[u8; 24]) -> [u64; 3] {
-    let (numbers, _) = bytes.as_chunks::<8>();
-    [numbers[0], numbers[1], numbers[2]].map(u64::from_ne_bytes)
-}
-
-/// The answer to a question for a file: the number of the error or 0, the file, and what it is.
-fn encode(opened: &io::Result<Opened>) -> Vec<u8> {
-    let (error, (device, inode), kind) = match opened {
-        Ok(opened) => {
-            let kinds = [opened.identity.is_some(), opened.is_pipe, opened.is_socket];
-            (0, opened.identity.unwrap_or_default(), kinds.iter().fold(0, |sum, is| sum << 1 | u64::from(*is)))
-        }
-        Err(error) => (error.raw_os_error().unwrap_or(sys::errno::INVALID), (0, 0), 0),
-    };
-    [device, inode, kind].iter().flat_map(|number| number.to_ne_bytes()).chain(error.to_ne_bytes()).collect()
-}
-
-fn decode(answer: &[u8], descriptor: Option<OwnedFd>) -> io::Result<Opened> {
-    let invalid = || io::Error::from_raw_os_error(sys::errno::INVALID);
-    let (numbers, error) = answer.split_first_chunk::<24>().ok_or_else(invalid)?;
-    let [device, inode, kind] = numbers_of(numbers);
-    match (i32::from_ne_bytes(error.try_into().map_err(|_| invalid())?), descriptor) {
-        (0, Some(fd)) => Ok(Opened {
-            fd,
-            is_pipe: kind & 2 != 0,
-            is_socket: kind & 1 != 0,
-            identity: Some((device, inode)).filter(|_| kind & 4 != 0),
-        }),
-        (0, None) => Err(invalid()),
-        (error, _) => Err(io::Error::from_raw_os_error(error)),
     }
 }
