@@ -71,7 +71,7 @@ impl OpenError {
 
     fn of(failures: Vec<(SocketAddr, ListenError)>) -> OpenError {
         let is_busy = |error: &ListenError| matches!(error, ListenError::Bind(error) | ListenError::Listen(error) if error.kind() == io::ErrorKind::AddrInUse);
-        let is_denied = |error: &ListenError| matches!(error, ListenError::Bind(error) if error.kind() == io::ErrorKind::PermissionDenied);
+        let is_denied = |error: &ListenError| matches!(error, ListenError::Bind(error) if sys::is_denied(error));
         let lines = failures.iter().map(|(address, error)| failure(*address, error));
         OpenError {
             lines: lines.chain(["no listening sockets available, shutting down".to_string()]).collect(),

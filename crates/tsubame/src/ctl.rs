@@ -131,6 +131,9 @@ enum Reply {
     Declined(String),
 }
 
+/// How version 0.2 begins its refusals of `-k`, which it does not know, and of a request for another server.
+const DECLINED_BY_0_2: [&str; 2] = ["-k: what is ", "the server that listens here has pid "];
+
 impl Reply {
     /// Parses a reply. `None`: it is not complete.
     fn parse(reply: &str) -> Option<Reply> {
@@ -139,8 +142,8 @@ impl Reply {
         match code {
             OK => Some(Reply::Answer(text)),
             DECLINED => Some(Reply::Declined(text)),
-            // Version 0.2 has no code for a command that a later version added.
-            ERROR if text.starts_with("unknown command") => Some(Reply::Declined(text)),
+            // Version 0.2 has no code for a request that is not for it.
+            ERROR if DECLINED_BY_0_2.iter().any(|own| text.starts_with(own)) => Some(Reply::Declined(text)),
             ERROR => Some(Reply::Refused(text)),
             _ => None,
         }
@@ -306,4 +309,23 @@ fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<Option<Reply>>
     let mut reply = String::new();
     stream.read_to_string(&mut reply)?;
     Ok(Reply::parse(&reply))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_version_0_2_declines_in_words() {
+        for text in [
+            "-k: what is graceful?",
+            "the server that listens here has pid 7, the PidFile names 8; --socket asks whoever listens",
+        ] {
+            assert!(matches!(Reply::parse(&format!("error\n{text}\n")), Some(Reply::Declined(_))), "{text}");
+        }
+        assert!(matches!(Reply::parse("error\nSyntax error\n"), Some(Reply::Refused(_))));
+        assert!(matches!(Reply::parse("declined\nanother server\n"), Some(Reply::Declined(_))));
+        assert!(matches!(Reply::parse("ok\n"), Some(Reply::Answer(_))));
+        assert!(Reply::parse("ok").is_none());
+    }
 }

@@ -142,6 +142,10 @@ fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: S
     let json = words.iter().any(|word| word == "--json");
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--json").collect();
     let server = &context.running.server;
+    // First of all: a later version's command may have words of its own.
+    if !super::commands().any(|known| known == command) {
+        return Err(NotDone { code: DECLINED, text: misuse::unknown("command", command, super::commands()) });
+    }
     if command != "log-level" {
         no_more(command, &words)?;
     }
@@ -151,10 +155,7 @@ fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: S
         "config" => Ok(explain::everything(server, json, style)),
         "diff" => Ok(difference::of(server, &on_disk(context)?.loaded.server, json, style)),
         "log-level" => Ok(levels::change(server, &words, json)?),
-        other if super::commands().any(|known| known == other) => {
-            Err(format!("{other}: no module that this server has loaded knows the command").into())
-        }
-        other => Err(NotDone { code: DECLINED, text: misuse::unknown("command", other, super::commands()) }),
+        other => Err(format!("{other}: no module that this server has loaded knows the command").into()),
     }
 }
 

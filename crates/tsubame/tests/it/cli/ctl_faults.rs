@@ -57,6 +57,10 @@ fn only_the_intended_server_answers() {
     assert_eq!(json(&one, &["status"])["pid"], first.pid().number());
     assert_eq!(json(&two, &["status"])["pid"], second.pid().number());
     assert!(run.join("site.a.ctl").exists() && run.join("site.b.ctl").exists());
+    for words in ["--pid=1 status", "frobnicate now"] {
+        let reply = answer(send(&run.join("site.a.ctl"), words));
+        assert!(reply.starts_with("declined\n"), "{words}: {reply}");
+    }
 
     let shared = format!("{}\nControlSocket {}/site.a.ctl", pid_file("b"), run.display());
     two.configure(Mpm::Percore, &shared);
