@@ -293,9 +293,13 @@ mod tests {
 
     #[test]
     fn the_results_in_the_documentation_can_be_read() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks/seeds/memory");
-        let results = Results::load(&directory).unwrap();
-        assert!(!results.samples.is_empty());
+        let benchmarks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks");
+        let seeds = std::fs::read_dir(benchmarks.join("seeds")).unwrap().map(|entry| entry.unwrap().path());
+        for directory in seeds.chain([benchmarks.join("tls")]).filter(|path| path.join("results.json").exists()) {
+            let results = Results::load(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+            assert!(!results.samples.is_empty(), "{}", directory.display());
+        }
+        let results = Results::load(&benchmarks.join("seeds/memory")).unwrap();
         for sample in &results.samples {
             let Measure::Load(load) = &sample.measure else { panic!("{sample:?}") };
             assert!(load.pressure.is_some() && !load.moments.is_empty(), "{sample:?}");

@@ -33,6 +33,12 @@ pub fn is_there(test: &str) -> bool {
 /// `LoadModule` lines for Apache's modules that Tsubame also has, and for those that Apache requires. mod_ssl and
 /// mod_perl are not among them: they add versions to Apache's own name.
 pub fn load_lines() -> String {
+    let paths = modules().into_iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", object(source))));
+    paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()
+}
+
+/// The identifiers and source files of these modules, in the order in which they are loaded.
+fn modules() -> Vec<(&'static str, &'static str)> {
     let ours = crate::config::tables::infos();
     let shared = ours
         .iter()
@@ -49,8 +55,7 @@ pub fn load_lines() -> String {
     const FIRST: [&str; 3] = ["dav_module", "proxy_module", "session_module"];
     all.sort_unstable_by_key(|(id, source)| (!FIRST.contains(id), *id, *source));
     all.dedup();
-    let paths = all.iter().map(|(id, source)| (id, format!("{MODULES}/{}.so", object(source))));
-    paths.filter(|(_, path)| Path::new(path).exists()).map(|(id, path)| format!("LoadModule {id} {path}\n")).collect()
+    all
 }
 
 /// The same without one of them.
@@ -198,33 +203,42 @@ pub fn compare_some(
         freeze(&site.root);
         site
     };
+    let site = place();
+    let record = Record::of(test, &site, &configuration, cases);
+    let recorded = record.find();
+    if recorded.is_none() && !is_there(test) {
+        return Vec::new();
+    }
+    // Ours answers once, whoever it is compared with: a difference that comes and goes is one.
+    let ours = Mpm::chosen(test).into_iter().enumerate().map(|(turn, mpm)| {
+        let site = place();
+        let server = Server::start(mpm, &site, &configuration);
+        server.allow_everything("only lines about requests are compared; other tests check the rest");
+        let asked: Vec<usize> = (0..cases.len()).filter(|number| turn == 0 || number % share == turn % share).collect();
+        let answers = Answer::to_all(&site, asked.iter().map(|number| &cases[*number]));
+        (mpm, asked.into_iter().zip(answers).collect())
+    });
+    let ours: Vec<(Mpm, Vec<(usize, Answer)>)> = ours.collect();
     let differences = |theirs: &[Answer]| {
         let mut differences = Vec::new();
-        for (turn, mpm) in Mpm::chosen(test).into_iter().enumerate() {
-            let is_asked = |number: usize| turn == 0 || number % share == turn % share;
-            let asked = || cases.iter().zip(theirs).enumerate().filter(|(number, _)| is_asked(*number));
-            let site = place();
-            let server = Server::start(mpm, &site, &configuration);
-            server.allow_everything("only lines about requests are compared; other tests check the rest");
-            let ours = Answer::to_all(&site, asked().map(|(_, (case, _))| case));
-            for ((_, (Case { name, .. }, theirs)), ours) in asked().zip(&ours) {
-                let is_allowed = |what: &str| {
-                    let is_meant = |one: &Allowed| one.what == "*" || one.what.eq_ignore_ascii_case(what);
-                    allowed.iter().any(|one| one.is_about(name) && is_meant(one))
-                };
-                for (what, text) in ours.against(theirs).into_iter().filter(|(what, _)| !is_allowed(what)) {
-                    differences.push(format!("{mpm}: {name}: {what}: {text}"));
-                }
+        for (mpm, number, ours) in
+            ours.iter().flat_map(|(mpm, all)| all.iter().map(move |(number, one)| (mpm, *number, one)))
+        {
+            let name = &cases[number].name;
+            let is_allowed = |what: &str| {
+                let is_meant = |one: &Allowed| one.what == "*" || one.what.eq_ignore_ascii_case(what);
+                allowed.iter().any(|one| one.is_about(name) && is_meant(one))
+            };
+            for (what, text) in ours.against(&theirs[number]).into_iter().filter(|(what, _)| !is_allowed(what)) {
+                differences.push(format!("{mpm}: {name}: {what}: {text}"));
             }
         }
         differences
     };
-    let site = place();
-    let record = Record::of(test, &site, &configuration, cases);
-    let (found, theirs) = match record.find().map(|theirs| (differences(&theirs), theirs)) {
+    let (found, theirs) = match recorded.map(|theirs| (differences(&theirs), theirs)) {
         Some((found, theirs)) if found.is_empty() || !is_there(test) => (found, theirs),
         // The record may be of a machine whose programs answer otherwise: what differs from it is decided by Apache itself.
-        _ if is_there(test) => {
+        _ => {
             let is_left_out =
                 |line: &str| ASKS_AGAIN.iter().any(|(id, own)| line.contains(id) && !configuration.contains(own));
             let modules: String = load_lines().split_inclusive('\n').filter(|line| !is_left_out(line)).collect();
@@ -234,7 +248,6 @@ pub fn compare_some(
             record.keep(&theirs);
             (differences(&theirs), theirs)
         }
-        _ => return Vec::new(),
     };
     assert!(found.is_empty(), "{} differences from Apache:\n{}", found.len(), found.join("\n"));
     theirs.into_iter().map(|answer| answer.responses).collect()

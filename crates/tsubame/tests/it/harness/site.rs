@@ -108,16 +108,20 @@ impl Site {
 
     /// The same with other `LoadModule` lines.
     pub fn configure_with(&self, modules: &str, text: &str) -> PathBuf {
-        let (path, ip) = (self.path(), self.ip);
         let identity = if sys::cred::is_root() { "User www-data\nGroup www-data\n" } else { "" };
-        let base = format!(
-            "Define ROOT \"{path}\"\nDefine DOCS \"{path}/htdocs\"\nDefine ADDR {ip}\n{modules}{identity}\
+        self.file("conf/base.conf", format!("{modules}{identity}{}", self.base()));
+        self.file("conf/httpd.conf", format!("Include conf/base.conf\n{text}\n"))
+    }
+
+    /// What every configuration has besides its modules and the identity of the server's processes.
+    pub fn base(&self) -> String {
+        let (path, ip) = (self.path(), self.ip);
+        format!(
+            "Define ROOT \"{path}\"\nDefine DOCS \"{path}/htdocs\"\nDefine ADDR {ip}\n\
              DefaultRuntimeDir run\nPidFile logs/pid\nErrorLog logs/error_log\nLogLevel warn\nServerName localhost\n\
              Listen {ip}:{PORT}\nDocumentRoot \"{path}/htdocs\"\n\
              <IfModule mod_mime.c>\nTypesConfig conf/mime.types\n</IfModule>\n"
-        );
-        self.file("conf/base.conf", base);
-        self.file("conf/httpd.conf", format!("Include conf/base.conf\n{text}\n"))
+        )
     }
 }
 

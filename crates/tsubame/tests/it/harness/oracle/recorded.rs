@@ -16,18 +16,20 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Answer, Case, placeless};
+use super::{Answer, Case, modules, placeless};
 use crate::harness::same_lines::Lines;
 use crate::harness::site::Site;
 use crate::harness::wire::{End, Framing, Response};
 
-/// Tests without records: their answers depend on the server's address, on the environment, on the machine's users or on chance, or
-/// there are thousands of them.
-const LIVE: [&str; 7] = [
+/// Tests without records: what they ask or what is answered depends on an address, on the environment, on the machine's users or on
+/// chance, or there are thousands of answers.
+const LIVE: [&str; 9] = [
     "all_that_chance_has_written",
     "directories_of_virtual_hosts",
     "headers_that_chance_has_written",
     "how_scripts_answer",
+    "other_directories_and_charsets_as_in_apache",
+    "rights_as_in_apache",
     "rules_of_a_server",
     "scripts_answer_as_under_apache",
     "variables_of_scripts",
@@ -51,8 +53,8 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn of(test: &str, site: &Site, configuration: &str, cases: &[Case]) -> Record {
-        // What follows a colon or a space tells the comparisons of a test apart.
-        let name = test.split([':', ' ']).next().expect("a name");
+        // What follows the name of a test tells its comparisons apart.
+        let name = test.split([':', ' ', ',']).next().expect("a name");
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
         let file = (!LIVE.contains(&name)).then(|| dir.join(format!("{name}.gz")));
         Record { file, key: key(site, configuration, cases) }
@@ -106,6 +108,8 @@ fn key(site: &Site, configuration: &str, cases: &[Case]) -> String {
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     };
+    modules().iter().for_each(|(id, _)| add(id.as_bytes()));
+    add(placeless(&site.base(), site).as_bytes());
     add(placeless(configuration, site).as_bytes());
     cases.iter().for_each(|case| add(&case.bytes));
     add_tree(&site.root, site, &mut add);
