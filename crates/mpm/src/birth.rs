@@ -21,7 +21,7 @@ const PANICKED: i32 = 101;
 
 /// Logs why a child ends, and returns its exit status. After a shortage another child may have more luck; any other
 /// error ends a server in which no child has served yet.
-fn failure_status(module: &str, error: &io::Error, what: &str) -> i32 {
+pub(crate) fn failure_status(module: &str, error: &io::Error, what: &str) -> i32 {
     if sys::is_shortage(error) {
         runtime::log!(module, Alert, "{}: {what}; it is tried again once a second", sys::describe(error));
         SICK

@@ -9,7 +9,7 @@ use sys::time::monotonic;
 
 use super::family::Standing;
 use super::state::{Supervisor, TICK};
-use crate::birth::Birth;
+use crate::birth::{Birth, failure_status};
 use crate::child::{FATAL, Order, SICK};
 use crate::listen::Listeners;
 use crate::plan::Spare;
@@ -106,10 +106,7 @@ impl Supervisor<'_> {
         let listeners = self.leave_parent();
         match SignalFd::new(&Order::SIGNALS).and_then(|orders| unblock(&[Signal::CHLD]).map(|()| orders)) {
             Ok(orders) => self.signals = orders,
-            Err(error) => {
-                runtime::log!(self.module(), Emerg, "{}: a child cannot read signals", sys::describe(&error));
-                return FATAL;
-            }
+            Err(error) => return failure_status(self.module(), &error, "a child cannot read signals"),
         }
         self.birth(slot, listeners.only(bucket)).live()
     }

@@ -132,6 +132,14 @@ impl Client {
         self.buffer.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// Whether bytes of the server have arrived, or its end.
+    pub fn has_input(&mut self) -> bool {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let heard = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("a socket");
+        !matches!(heard, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Waits, and expects no bytes meanwhile. A closed connection is reported by the next read of an answer.
     pub fn hears_nothing_for(&mut self, time: Duration) {
         self.patience(time);

@@ -1,7 +1,5 @@
 //! Clients that mean harm: requests hidden in others, and heads that never end.
 
-use std::time::{Duration, Instant};
-
 use crate::harness::mpm::{Mpm, under_every_mpm};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -278,14 +276,16 @@ under_every_mpm! {
 fn slow_heads_hold_nobody_up() {
     for mpm in [Mpm::Percore, Mpm::Event] {
         let site = site();
-        let server = Server::start(mpm, &site, "RequestReadTimeout header=2\nAsyncRequestWorkerFactor 500");
+        let server = Server::start(mpm, &site, "RequestReadTimeout header=5\nAsyncRequestWorkerFactor 500");
         let mut slow: Vec<Client> = (0..300).map(|_| server.client()).collect();
         for byte in "GET / HTTP/1.1\r\nHost: l".as_bytes().chunks(1) {
             slow.iter_mut().for_each(|client| client.send(byte));
         }
-        let began = Instant::now();
         assert_eq!(server.get("/").text(), "hello\n");
-        assert!(began.elapsed() < Duration::from_secs(1), "{mpm}: {:?}", began.elapsed());
+        for client in &mut slow {
+            // Their time is not over yet: that request has not waited for them.
+            assert!(!client.has_input(), "{mpm}");
+        }
         for client in &mut slow {
             assert_eq!(client.response().status, 408, "{mpm}");
         }

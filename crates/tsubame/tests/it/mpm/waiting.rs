@@ -1,7 +1,7 @@
 //! Connections that wait for their clients: under event they hold no worker, and no client waits for ever.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::process::Pid;
 use sys::rlimit::{self, Bounds, Limit};
@@ -19,8 +19,6 @@ use crate::harness::wire::{Client, get};
 const FOUR_WORKERS: &str = "StartServers 1\nThreadsPerChild 4\nMaxRequestWorkers 4\nMinSpareThreads 1\n\
     AsyncRequestWorkerFactor 5000\nKeepAliveTimeout 300\nTimeout 300\n\
     <Location /status>\nSetHandler server-status\n</Location>";
-/// The limit for a prompt answer on the slowest machine.
-const PROMPT: Duration = Duration::from_secs(1);
 
 fn site() -> Site {
     let site = Site::with([("index.html", "hello\n"), ("a.txt", "0123456789")]);
@@ -53,11 +51,10 @@ fn wait_for_status(server: &Server<'_>, field: &str, wanted: usize) {
     .unwrap_or_else(|| panic!("{field}: {last:?} and not {wanted}"));
 }
 
-/// A new request is answered as if there were no other connection.
+/// A new request is answered as if there were no other connection: one that had to wait for a worker would wait for a timeout of
+/// this file's servers, each of which is longer than a test's client waits.
 fn expect_prompt_response(server: &Server<'_>) {
-    let start = Instant::now();
     assert_eq!(server.get("/a.txt").status, 200);
-    assert!(start.elapsed() < PROMPT, "{:?}", start.elapsed());
 }
 
 /// How often each worker thread of a child went to sleep.
