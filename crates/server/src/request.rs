@@ -289,7 +289,7 @@ impl Request {
         self.dir = self.vhost.base.base();
     }
 
-    /// Adds to the answer how to log in: asks the module of that `AuthType`.
+    /// Adds to the response how to log in: asks the module of that `AuthType`.
     pub fn note_auth_failure(&mut self, auth_type: &str) {
         let hooks = self.hooks;
         hooks.note_auth_failure.iter().for_each(|note| note(self, auth_type));

@@ -216,6 +216,7 @@ mod tests {
         let busy = seen(Activity::Busy, 1, 9);
         let young = seen(Activity::Busy, 0, 0);
         let slow = seen(Activity::Busy, 1, 0);
+        let just_slow = BackendView { born: NOW - BEGINNING, ..slow };
         let idle = seen(Activity::Idle, 1, 9);
         let outdated = BackendView { outdated: true, ..idle };
         for (backends, waiting, starting, want) in [
@@ -228,6 +229,7 @@ mod tests {
             (&[young], 9, 0, 1),
             (&[young, young], 9, 0, 0),
             (&[slow, slow], 9, 0, 2),
+            (&[just_slow, young], 9, 0, 1),
             (&[idle], 1, 0, 0),
             (&[outdated], 1, 0, 1),
             (&[busy, busy, busy], 9, 0, 1),
@@ -247,6 +249,7 @@ mod tests {
         let recent =
             |served| BackendView { since: NOW - Duration::from_millis(200), ..seen(Activity::Busy, 9, served) };
         let (short, long) = (recent(9), seen(Activity::Busy, 1, 9));
+        let just_long = BackendView { since: NOW - LONG, ..long };
         for (share, backends, want) in [
             (None, &[short, short][..], 2),
             (Some(1000), &[short], 1),
@@ -256,6 +259,7 @@ mod tests {
             (Some(700), &[short, short, short], 0),
             (Some(10), &[short, short, short], 2),
             (Some(1000), &[short, long], 1),
+            (Some(1000), &[short, just_long], 1),
             (Some(1000), &[long, long], 2),
             (Some(1000), &[long, long, short, short], 0),
         ] {
@@ -265,6 +269,15 @@ mod tests {
         let busy = [short, short];
         let decision = decide(&PoolView { waiting: 9, share: Some(1000), ..view_of(&settings, &busy) });
         assert_eq!(decision.next_check, Some(short.since + LONG), "their requests may be long ones");
+        let settings = PoolSettings { idle: None, ..settings };
+        let next_check = |share, waiting, backends: &[BackendView]| {
+            decide(&PoolView { waiting, share: Some(share), ..view_of(&settings, backends) }).next_check
+        };
+        assert_eq!(next_check(1000, 9, &[short, short, just_long]), Some(short.since + LONG), "one is long already");
+        let idle = BackendView { activity: Activity::Idle, since: short.since - Duration::from_millis(100), ..short };
+        assert_eq!(next_check(1000, 2, &[idle, short]), Some(short.since + LONG), "an idle one has no request");
+        assert_eq!(next_check(1000, 1, &[idle, short]), None, "nobody needs another one");
+        assert_eq!(next_check(10, 9, &[short, short]), None, "the processors have time, whatever those two do");
         let decision = decide(&PoolView { share: Some(1000), ..view_of(&PoolSettings { min: 5, ..settings }, &busy) });
         assert_eq!(decision.start, 3, "a minimum is a minimum");
     }
@@ -314,6 +327,9 @@ mod tests {
         assert_eq!(ends(settings, BackendView { outdated: true, ..idle }), Some(Reason::Changed));
         let hundred = Some(Duration::from_secs(100));
         assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, idle), Some(Reason::Lifetime));
+        let longer = PoolSettings { lifetime: Some(Duration::from_secs(101)), ..settings };
+        assert_eq!(ends(longer, idle), None, "it is not that old");
+        assert_eq!(ends(PoolSettings { lifetime: hundred, ..settings }, seen(Activity::Idle, 200, 0)), None, "unused");
         assert_eq!(ends(PoolSettings { idle: hundred, ..settings }, idle), Some(Reason::Idle));
         assert_eq!(
             ends(PoolSettings { lifetime: hundred, ..settings }, seen(Activity::Busy, 200, 1)),
@@ -324,7 +340,8 @@ mod tests {
         let grown = |memory, jitter| BackendView { memory: Some(memory), jitter, ..idle };
         assert_eq!(ends(memory, grown(100_000, 0)), None);
         assert_eq!(ends(memory, grown(100_001, 0)), Some(Reason::Memory));
-        assert_eq!(ends(memory, grown(105_000, 100)), None);
+        assert_eq!(ends(memory, grown(110_000, 100)), None);
+        assert_eq!(ends(memory, grown(110_001, 100)), Some(Reason::Memory));
         assert_eq!(ends(memory, grown(95_000, -100)), Some(Reason::Memory));
     }
 
@@ -336,6 +353,9 @@ mod tests {
             Some(NOW + Duration::from_secs(20))
         );
         assert_eq!(decision_for(&settings, &[seen(Activity::Busy, 10, 1)], 0, 0).next_check, None);
+        let settings = PoolSettings { idle: None, lifetime: Some(Duration::from_secs(30)), ..settings };
+        let of_age = |served| decision_for(&settings, &[seen(Activity::Idle, 10, served)], 0, 0).next_check;
+        assert_eq!((of_age(0), of_age(1)), (None, Some(NOW + Duration::from_secs(20))), "one that was used gets old");
         let young = [seen(Activity::Busy, 0, 0); 2];
         assert_eq!(
             decision_for(&settings, &young, 1, 0).next_check,

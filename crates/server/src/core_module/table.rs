@@ -59,7 +59,7 @@ pub static MACRO: Module = Module {
     hooks: &[],
 };
 
-const FLUSHED: &str = "An answer is sent as soon as it is there; nothing is collected, so nothing has to be flushed.";
+const FLUSHED: &str = "A response is sent as soon as it is there; nothing is collected, so nothing has to be flushed.";
 const OF_SCRIPTS: &str =
     "It applies only to scripts, from their first instruction on; if it cannot be set, the script is not started.";
 

@@ -1,4 +1,4 @@
-//! `RequestReadTimeout`: the deadlines for a request's head and body.
+//! `RequestReadTimeout`: the deadlines for a handshake and for a request's head and body.
 
 use std::time::{Duration, Instant};
 

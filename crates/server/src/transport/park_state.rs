@@ -19,7 +19,7 @@ use conf::Level;
 /// many cookies, or a record of TLS.
 const USUAL: usize = 20 * 1024;
 /// The share of the memory that children may hold for waiting clients in all: one part in so many. The rest is for
-/// scripts, the cache of the system, and answers that are being made.
+/// scripts, the cache of the system, and responses that are being made.
 const MEMORY_PART: u64 = 16;
 /// The least and the most budget of a process, in bytes: a few large heads, and what ten thousand slow readers hold.
 const BUDGET_MIN: u64 = 16 * 1024 * 1024;
@@ -276,7 +276,7 @@ fn say() {
     let (now, said) = (micros(Instant::now()), SAID.load(Ordering::Relaxed));
     let is_new = said == 0 || now.saturating_sub(said) >= SAY_AGAIN.as_micros() as u64;
     if is_new && SAID.compare_exchange(said, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        let text = "clients that do not finish requests or do not read answers hold as much memory as they may; those \
+        let text = "clients that do not finish requests or do not read responses hold as much memory as they may; those \
                     that have waited longest are closed";
         runtime::log::log("core", Level::Warn, format_args!("{text} ({} MiB)", BUDGET.load(Ordering::Relaxed) >> 20));
     }

@@ -28,7 +28,7 @@ pub(super) enum Outcome {
         /// Whether to escape it in a redirect.
         escape: bool,
     },
-    /// The path has changed, and other modules map it (`PT`).
+    /// Other modules map the path, which may have changed (`PT`).
     PassThrough,
     /// The request ends with this status.
     Status(u16),

@@ -1,5 +1,5 @@
-//! What the parent and its log keeper say to each other: a question has its number, its kind and names; an answer has the number of
-//! its question.
+//! What the parent and its log keeper say to each other: a question has its number, its kind and names; an answer has the
+//! number of its question.
 
 use std::io;
 use std::os::fd::OwnedFd;

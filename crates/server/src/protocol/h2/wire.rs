@@ -61,8 +61,8 @@ impl Wire {
         Arc::new(Wire { transport, state: Mutex::new(state) })
     }
 
-    /// The stream for the `h2` crate. `early`: bytes already received. `frames`: the client spoke HTTP/1.1 before, and these tell of
-    /// its request; its settings came with that, so they are not acknowledged (RFC 7540 section 3.2.1).
+    /// The stream for the `h2` crate. `early`: bytes already received. `frames`: the client spoke HTTP/1.1 before, and these
+    /// tell of its request; its settings came with that, so they are not acknowledged (RFC 7540 section 3.2.1).
     pub(super) fn stream(self: &Arc<Self>, early: Vec<u8>, frames: Option<Vec<u8>>) -> WireStream {
         let stream = TransportStream::new(self.transport.clone(), early, Arc::default());
         let (mut first, mut preface) = (Vec::new(), 0);

@@ -8,7 +8,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::harness::fastcgi_programs::{APPLICATION, FILTER};
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::{Mpm, under_every_mpm};
 use crate::harness::needs;
 use crate::harness::server::Server;
 use crate::harness::wait::until;
@@ -193,6 +193,21 @@ under_every_mpm! {
         process.kill().expect("kill");
         process.wait().expect("wait");
     }
+}
+
+/// A body that is too long, and one that stops in the middle: the status says why no application has seen it.
+#[test]
+fn bodies_that_do_not_come() {
+    let Some(site) = site() else { return };
+    let text = format!("{CONFIGURATION}LimitRequestBody 10\nRequestReadTimeout body=1\n");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let refused = |fields: &str, body: &str| {
+        let head = format!("POST /a.fcgi?count HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n");
+        server.client().request(head + body).status
+    };
+    assert_eq!(refused("Content-Length: 3", "abc"), 200);
+    assert_eq!(refused("Transfer-Encoding: chunked", "b\r\n01234567890\r\n0\r\n\r\n"), 413);
+    assert_eq!(refused("Content-Length: 3", "ab"), 408);
 }
 
 /// Every option has a meaning, or is refused with a word.
