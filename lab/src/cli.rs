@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::compare::CompareOptions;
+use crate::count::CountOptions;
 use crate::doctor::DoctorOptions;
 use crate::experiments::experiment::{self, Experiment};
 use crate::frontends::ab::{self, AbOptions};
@@ -85,6 +86,8 @@ pub(crate) enum Command {
     Load(Box<LoadCommand>),
     /// Load two URLs, or servers with two configurations, in turn, and show which answers better, and by how much
     Compare(Box<CompareOptions>),
+    /// Count the instructions, allocations and system calls of a request, under valgrind
+    Count(CountOptions),
     /// Recommend how many workers a running server should have, from its status page and its memory, without any load
     Advise(Box<AdviseOptions>),
     /// Search for the process and thread settings that answer a load best, and prove that they do

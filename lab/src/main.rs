@@ -4,7 +4,7 @@
 //!
 //! A folder uses only those before it: [`machine`] and [`screen`] are the ground, [`load`] is the generator and
 //! [`frontends`] its command lines; [`experiments`] defines the measurements and the servers, [`measure`] takes one of
-//! them, and [`report`] evaluates and presents a run; [`compare`], [`tune`] and [`watch`] are commands of their own.
+//! them, and [`report`] evaluates and presents a run; [`compare`], [`count`], [`tune`] and [`watch`] are commands of their own.
 //! [`run`] takes all measurements of an experiment in turn.
 
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod screen;
 
 mod cli;
 mod compare;
+mod count;
 mod doctor;
 mod experiments;
 mod frontends;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Floor(options) => measure::floor::serve(&options),
         Command::Load(options) => frontends::load::run(&options),
         Command::Advise(options) => tune::advise::run(&options),
+        Command::Count(options) => count::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Tune(options) => tune::run(&options),
         Command::Ab(options) => frontends::ab::run(&options),

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Profile {
     /// The minimum that serves the documents, without an access log.
     Bare,
+    /// Bare, with `.htaccess` files that may say anything.
+    Htaccess,
     /// Debian's default configuration of Apache: sections, modules, access log.
     Debian,
     /// Bare, with a fixed number of workers and children that live for ever.
@@ -87,6 +89,7 @@ impl Profile {
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Bare => ("bare", ""),
+            Self::Htaccess => ("htaccess", ".htaccess files"),
             Self::Debian => ("debian", "Debian's configuration"),
             Self::Steady => ("steady", "without recycling"),
             Self::Recycling => ("recycling", "recycling"),

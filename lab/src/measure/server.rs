@@ -324,7 +324,7 @@ pub(crate) fn check_memory() -> Result<()> {
 }
 
 /// The ends of the logs, indented, for an error message.
-fn last_words(directory: &Path) -> String {
+pub(crate) fn last_words(directory: &Path) -> String {
     ["output.log", "error.log"]
         .iter()
         .filter_map(|name| std::fs::read_to_string(directory.join(name)).ok())

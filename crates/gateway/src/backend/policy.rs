@@ -394,7 +394,11 @@ mod tests {
             assert_eq!(decide(&view).start, start, "{starting} about to be started");
         }
         let free = PoolSettings { score: Some(Score { start: 0, ..score }), min: 5, ..PoolSettings::default() };
-        assert_eq!(decide(&PoolView { settings: &free, ..view(points(9, NOW), none) }).start, 4, "only the maximum limits them");
+        assert_eq!(
+            decide(&PoolView { settings: &free, ..view(points(9, NOW), none) }).start,
+            4,
+            "only the maximum limits them"
+        );
         let blocked = decide(&view(points(10, NOW), none));
         assert_eq!((blocked.start, blocked.next_check), (0, Some(NOW + Duration::from_secs(1))));
         assert_eq!(decide(&view(points(12, NOW - Duration::from_secs(3)), none)).start, 1);

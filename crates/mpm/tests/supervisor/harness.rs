@@ -34,12 +34,15 @@ macro_rules! case {
 }
 pub(crate) use {case, cases};
 
-/// Runs the tests whose names contain the first argument that is not an option, several at once: they wait most of the
-/// time. As for other tests, `RUST_TEST_THREADS` says how many.
+/// How many of these tests run where one usual test would: they wait most of the time.
+const PATIENT: usize = 3;
+
+/// Runs the tests whose names contain the first argument that is not an option, several at once: [`PATIENT`] times as many as
+/// `RUST_TEST_THREADS` says for other tests.
 pub(crate) fn run<'a>(cases: impl Iterator<Item = &'a Case> + Send) -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|number| number.parse().ok());
-    let threads: usize = threads.or_else(|| available_parallelism().ok().map(Into::into)).unwrap_or(1);
+    let threads: usize = threads.or_else(|| available_parallelism().ok().map(Into::into)).unwrap_or(1) * PATIENT;
     let tests = cases
         .flat_map(|(name, mpms, test)| mpms.iter().map(move |mpm| (format!("{name}_under_{mpm}"), mpm, test)))
         .filter(|(name, ..)| name.contains(&filter));

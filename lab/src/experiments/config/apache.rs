@@ -57,6 +57,7 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
     let load: String =
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
     let scripts = scripts(site, modules);
+    let overrides = if site.profile == Profile::Htaccess { "    AllowOverride All\n" } else { "" };
     let tls = tls(site, modules);
     let many = many::apache(site, modules);
     let listen: String = site.addresses.iter().map(|address| format!("Listen {address}\n")).collect();
@@ -82,7 +83,7 @@ DocumentRoot {documents}
     Require all denied
 </Directory>
 <Directory {documents}>
-    Require all granted
+{overrides}    Require all granted
 </Directory>
 {tls}{scripts}{many}"
     ))

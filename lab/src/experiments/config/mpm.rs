@@ -2,16 +2,16 @@
 
 use crate::experiments::profile::Profile::{
     self, Bare, Cgi, Cgid, Crowded, Event1Worker, Event4Children, Event4Workers, Event243, EventChildren, EventLarge,
-    EventSmall, EventThreads, Fcgid, FourWorkers, Http2, ManyCertificates, ManyHosts, ManyMapped, ManyRedirects,
-    ManyStars, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling, Registry, Speedy,
-    Steady, Tls, Unconfigured,
+    EventSmall, EventThreads, Fcgid, FourWorkers, Htaccess, Http2, ManyCertificates, ManyHosts, ManyMapped,
+    ManyRedirects, ManyStars, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Recycling,
+    Registry, Speedy, Steady, Tls, Unconfigured,
 };
 use crate::machine::error::{Error, Result};
 
 /// The settings of `mpm` under `profile`.
 pub(crate) fn settings(profile: Profile, mpm: &str) -> Result<String> {
     let profile = match profile {
-        Tls | Http2 | ManyHosts | ManyStars | ManyMapped | ManyRedirects | ManyCertificates => Bare,
+        Htaccess | Tls | Http2 | ManyHosts | ManyStars | ManyMapped | ManyRedirects | ManyCertificates => Bare,
         other => other,
     };
     let row = TABLE.iter().find(|(of, mpms, _)| *of == profile && mpms.contains(&mpm));

@@ -1,0 +1,99 @@
+//! The requests that are counted: a table.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::experiments::profile::Profile;
+use crate::experiments::workload::{MEDIUM, Protocol, SMALL, SMALL_FILE};
+use crate::load::plan::Request;
+use crate::machine::error::{Context as _, Result, write_file};
+use crate::machine::script::{HELLO_BARE, Script};
+
+/// A request, the configuration of its server, and the status of its response.
+#[derive(Debug)]
+pub(super) struct CountedRequest {
+    /// The name on the command line and in files of ceilings.
+    pub(super) id: &'static str,
+    /// The configuration.
+    pub(super) profile: Profile,
+    /// The path, without the leading slash.
+    path: &'static str,
+    /// Lines of its head besides `Host`, each with its end.
+    fields: &'static str,
+    /// The status that shows that the server has done what is counted.
+    pub(super) status: u16,
+    /// How the request is sent, over a connection that is kept.
+    pub(super) protocol: Protocol,
+    /// The script that is run.
+    pub(super) script: Option<&'static Script>,
+}
+
+/// What a browser sends with each request.
+const BROWSER: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
+    Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n\
+    Accept-Encoding: gzip, deflate, br, zstd\r\nUpgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\n\
+    Sec-Fetch-Mode: navigate\r\nSec-Fetch-Site: none\r\nPriority: u=0, i\r\n\
+    Cookie: session=0123456789abcdef0123456789abcdef\r\n";
+
+/// A directory in a directory in a directory, each with an `.htaccess` file.
+const DEEP: &str = "one/two/three";
+
+/// A GET of the small file under the bare configuration, from which the others differ.
+const PLAIN: CountedRequest = CountedRequest {
+    id: "small",
+    profile: Profile::Bare,
+    path: SMALL.name,
+    fields: "",
+    status: 200,
+    protocol: Protocol::Clear,
+    script: None,
+};
+
+/// The table. Applications that stay in memory are missing: they are started with pidfd_open(2), which Debian 12's valgrind does not know.
+pub(super) static REQUESTS: [CountedRequest; 12] = [
+    PLAIN,
+    CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
+    CountedRequest { id: "16k", path: MEDIUM.name, ..PLAIN },
+    CountedRequest { id: "not-modified", fields: "If-None-Match: *\r\n", status: 304, ..PLAIN },
+    CountedRequest { id: "range", fields: "Range: bytes=4-10\r\n", status: 206, ..PLAIN },
+    CountedRequest { id: "redirect", path: "one", status: 301, ..PLAIN },
+    CountedRequest { id: "missing", path: "nothing", status: 404, ..PLAIN },
+    CountedRequest { id: "htaccess", profile: Profile::Htaccess, path: "one/two/three/small.txt", ..PLAIN },
+    CountedRequest { id: "debian", profile: Profile::Debian, ..PLAIN },
+    CountedRequest { id: "tls", profile: Profile::Tls, protocol: Protocol::Tls, ..PLAIN },
+    CountedRequest { id: "http2", profile: Profile::Http2, protocol: Protocol::Http2 { streams: 1 }, ..PLAIN },
+    CountedRequest { id: "cgi", profile: Profile::Cgi, path: "cgi-bin/hello-bare", script: Some(&HELLO_BARE), ..PLAIN },
+];
+
+impl CountedRequest {
+    /// Its bytes.
+    pub(super) fn bytes(&self, server: SocketAddr) -> Request {
+        let head = format!("GET /{} HTTP/1.1\r\nHost: {server}\r\n{}\r\n", self.path, self.fields);
+        Request { bytes: head.into_bytes().into(), bodiless: false }
+    }
+}
+
+/// Makes the directories that a request goes through.
+pub(super) fn write_directories(documents: &Path) -> Result<()> {
+    let deep = documents.join(DEEP);
+    std::fs::create_dir_all(&deep).context(|| format!("create {}", deep.display()))?;
+    write_file(deep.join(SMALL.name), SMALL_FILE)?;
+    for directory in deep.ancestors().take_while(|directory| *directory != documents) {
+        write_file(directory.join(".htaccess"), "Options -Indexes\n")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (at, request) in REQUESTS.iter().enumerate() {
+            assert!(REQUESTS[..at].iter().all(|other| other.id != request.id), "{}", request.id);
+        }
+        let text = String::from_utf8(REQUESTS[4].bytes(SocketAddr::from(([127, 0, 0, 1], 80))).bytes.to_vec()).unwrap();
+        assert_eq!(text, "GET /small.txt HTTP/1.1\r\nHost: 127.0.0.1:80\r\nRange: bytes=4-10\r\n\r\n");
+    }
+}

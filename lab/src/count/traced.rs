@@ -1,0 +1,220 @@
+//! A server in one process under a tool of valgrind.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::count::requests::CountedRequest;
+use crate::experiments::installation::Installation;
+use crate::experiments::program::Program;
+use crate::experiments::recipe::Recipe;
+use crate::experiments::site::{Account, Site};
+use crate::experiments::subject::Subject;
+use crate::experiments::workload::Protocol;
+use crate::load::tls::Tls;
+use crate::load::{self, Live, Plan};
+use crate::machine::error::{Context as _, Error, Result, write_file};
+use crate::machine::identity::Identity;
+use crate::machine::interrupt;
+use crate::machine::scratch::Scratch;
+use crate::measure::server::last_words;
+
+/// How long a server may take to accept its first connection: valgrind makes it fifty times slower.
+const START_LIMIT: Duration = Duration::from_secs(300);
+
+/// A request under valgrind without a response after this has failed.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often to look.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// A file may have changed again in the second of its last change, so servers remember only older ones.
+const AGE: Duration = Duration::from_secs(4);
+
+/// What all servers have in common.
+pub(super) struct Place<'a> {
+    pub(super) scratch: &'a Scratch,
+    pub(super) documents: PathBuf,
+    /// The scripts, which are programs already.
+    pub(super) scripts: PathBuf,
+    /// The user that servers run as, if we are root: from their start, since valgrind's own files are theirs, too.
+    pub(super) account: Option<Account>,
+    pub(super) apache: Option<Installation>,
+    /// The certificate of servers that speak TLS.
+    pub(super) identity: Identity,
+    pub(super) valgrind: PathBuf,
+    /// When the documents were written.
+    pub(super) written: Instant,
+}
+
+impl Place<'_> {
+    /// A command that runs as the servers do.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        match &self.account {
+            Some(Account { uid, gid, .. }) => {
+                let mut command = Command::new("setpriv");
+                command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".to_owned()]);
+                command.arg(program);
+                command
+            }
+            None => Command::new(program),
+        }
+    }
+}
+
+/// A server that serves one request again and again.
+pub(super) struct Traced<'a> {
+    child: Child,
+    address: SocketAddr,
+    request: &'a CountedRequest,
+    /// The server's directory.
+    pub(super) directory: PathBuf,
+}
+
+impl<'a> Traced<'a> {
+    /// Starts a server with these options of valgrind, and waits until it has served a request.
+    pub(super) fn start(
+        place: &Place<'_>,
+        tool: &[String],
+        subject: &Subject,
+        program: &Path,
+        request: &'a CountedRequest,
+    ) -> Result<Self> {
+        let directory = place.scratch.create_anew(&format!("{}.{}", request.id, subject.id))?;
+        if let Some(Account { uid, gid, user, .. }) = &place.account {
+            std::os::unix::fs::chown(&directory, Some(*uid), Some(*gid))
+                .context(|| format!("give {} to {user}", directory.display()))?;
+        }
+        let address = free_address()?;
+        let site = Site {
+            directory: directory.clone(),
+            documents: place.documents.clone(),
+            addresses: vec![address],
+            profile: request.profile,
+            close: false,
+            script: request.script.map(|script| place.scripts.join(script.name)),
+            memory: None,
+            descriptors: 1024,
+            account: None,
+            identity: request.protocol.tls().map(|_| place.identity.clone()),
+            many: None,
+            apache: place.apache.clone(),
+        };
+        let recipe = in_one_process(subject, (subject.recipe)(&site)?);
+        for file in &recipe.files {
+            let path = directory.join(&file.name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).context(|| format!("create {}", parent.display()))?;
+            }
+            write_file(path, &file.text)?;
+        }
+        let output_path = directory.join("output.log");
+        let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
+        let errors = output.try_clone().context(|| "share a log file".to_owned())?;
+        let mut command = place.command(&place.valgrind);
+        command.args(tool).arg(program).args(&recipe.arguments);
+        command.envs(recipe.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(&directory).stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().context(|| format!("start {}", place.valgrind.display()))?;
+        let mut server = Self { child, address, request, directory };
+        server.await_ready()?;
+        if request.protocol == Protocol::Clear {
+            server.check_status()?;
+        }
+        std::thread::sleep(AGE.saturating_sub(place.written.elapsed()));
+        Ok(server)
+    }
+
+    /// The server's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends so many requests over a new connection, with a pause after each response.
+    pub(super) fn ask(&self, count: u32, pause: Duration) -> Result<()> {
+        let http2 = matches!(self.request.protocol, Protocol::Http2 { .. });
+        let name = if http2 { "h2" } else { "http/1.1" };
+        let plan = Plan {
+            count: Some(count.into()),
+            think: pause,
+            timeout: TIMEOUT,
+            tls: self.request.protocol.tls().map(|tls| Tls { protocols: vec![name.to_owned()], ..tls }),
+            http2,
+            ..Plan::of(self.address, vec![self.request.bytes(self.address)])
+        };
+        let record = load::run(&plan, &Live::default(), |_| {})?;
+        let good = record.classes[usize::from(self.request.status / 100)];
+        match good == u64::from(count) && record.failures.total() == 0 {
+            true => Ok(()),
+            false => Err(Error::new(format!("{good} of {count} requests had a good response"))),
+        }
+    }
+
+    /// Ends the server, and valgrind with it.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.child.kill().context(|| "end valgrind".to_owned())?;
+        self.child.wait().context(|| "wait for valgrind".to_owned())?;
+        Ok(())
+    }
+
+    fn await_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        while TcpStream::connect(self.address).is_err() {
+            interrupt::check()?;
+            let ended = self.child.try_wait().context(|| "wait for valgrind".to_owned())?;
+            if ended.is_some() || Instant::now() > deadline {
+                return Err(Error::new(format!("it does not serve{}", last_words(&self.directory))));
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// A server that refuses a request must not count as one that serves it with little effort.
+    fn check_status(&self) -> Result<()> {
+        let mut line = [0; "HTTP/1.1 200".len()];
+        let mut exchange = || -> std::io::Result<()> {
+            let mut stream = TcpStream::connect(self.address)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.write_all(&self.request.bytes(self.address).bytes)?;
+            stream.read_exact(&mut line)
+        };
+        let wanted = format!("HTTP/1.1 {}", self.request.status);
+        exchange().context(|| "ask for it once".to_owned())?;
+        match line == wanted.as_bytes() {
+            true => Ok(()),
+            false => {
+                let (line, log) = (line.escape_ascii(), last_words(&self.directory));
+                Err(Error::new(format!("its response begins with {line} and not with {wanted}{log}")))
+            }
+        }
+    }
+}
+
+impl Drop for Traced<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Without children a server is one process from its start, which is what valgrind shows best.
+fn in_one_process(subject: &Subject, mut recipe: Recipe) -> Recipe {
+    if subject.id.starts_with("tsubame-") || subject.id.starts_with("apache-") {
+        for argument in recipe.arguments.iter_mut().filter(|argument| *argument == "-DFOREGROUND") {
+            *argument = "-X".to_owned();
+        }
+    }
+    if matches!(subject.program, Program::System { package: "nginx", .. }) {
+        recipe.arguments.extend(["-g", "master_process off;"].map(str::to_owned));
+    }
+    recipe
+}
+
+fn free_address() -> Result<SocketAddr> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.context(|| "find a free port".to_owned())
+}
