@@ -2,17 +2,19 @@
 //! touches.
 
 use std::collections::HashSet;
-use std::io::{ErrorKind, Read as _};
-use std::net::{TcpListener, TcpStream};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde::Serialize;
 
 use crate::count::requests::CountedRequest;
 use crate::count::traced::{Place, Traced};
+use crate::experiments::site::Account;
 use crate::experiments::subject::Subject;
 use crate::machine::error::{Context as _, Error, Result};
 
@@ -76,31 +78,37 @@ fn trace(
     program: &Path,
     request: &CountedRequest,
 ) -> Result<Footprint> {
-    let listener = TcpListener::bind("127.0.0.1:0").context(|| "listen for valgrind's output".to_owned())?;
-    let address = listener.local_addr().context(|| "find the port for valgrind's output".to_owned())?;
+    // Not a socket: on one, each of valgrind's small writes waits until the one before is acknowledged.
+    let path = place.scratch.path().join(format!("{}.{}.trace", request.id, subject.id));
+    let open = || -> std::io::Result<File> {
+        let _ = std::fs::remove_file(&path);
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
+        if let Some(Account { uid, gid, .. }) = &place.account {
+            std::os::unix::fs::chown(&path, Some(*uid), Some(*gid))?;
+        }
+        // Also for writing, so that there is no end before valgrind has come.
+        File::options().read(true).write(true).open(&path)
+    };
+    let pipe = open().context(|| "make a pipe for valgrind's output".to_owned())?;
     let mut tool: Vec<String> = tool.iter().map(|option| (*option).to_owned()).collect();
-    tool.extend(["--trace-syscalls=yes".to_owned(), format!("--log-socket={address}")]);
-    let (sender, footprints) = mpsc::channel();
-    let wanted = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let (stream, _) = listener.accept().context(|| "receive valgrind's output".to_owned())?;
-            read(stream, &wanted, &sender)
-        });
-        let server = Traced::start(place, &tool, subject, program, request).inspect_err(|_| {
-            // The reader waits for a valgrind that may never have come.
-            let _ = TcpStream::connect(address);
-        })?;
-        server.ask(WARM_UP, Duration::ZERO)?;
-        std::thread::sleep(SILENCE * 2);
-        wanted.store(true, Relaxed);
-        server.ask(REQUESTS, PAUSE)?;
-        std::thread::sleep(SILENCE * 2);
-        server.end()?;
-        reader.join().map_err(|_| Error::new("the reader of valgrind's output failed"))??;
-        Ok::<(), Error>(())
+    tool.extend(["--trace-syscalls=yes".to_owned(), format!("--log-file={}", path.display())]);
+    let (is_wanted, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let footprints = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read(pipe, &is_wanted, &is_over));
+        let serve = || -> Result<()> {
+            let server = Traced::start(place, &tool, subject, program, request)?;
+            server.ask(WARM_UP, Duration::ZERO)?;
+            std::thread::sleep(SILENCE * 2);
+            is_wanted.store(true, Relaxed);
+            server.ask(REQUESTS, PAUSE)?;
+            std::thread::sleep(SILENCE * 2);
+            server.end()
+        };
+        let served = serve();
+        is_over.store(true, Relaxed);
+        let footprints = reader.join().map_err(|_| Error::new("the reader of valgrind's output failed"))?;
+        served.and(footprints)
     })?;
-    drop(sender);
     smallest(footprints.into_iter().skip(1).collect())
 }
 
@@ -112,29 +120,29 @@ fn smallest(mut all: Vec<Footprint>) -> Result<Footprint> {
     all.into_iter().min_by_key(size).ok_or_else(|| Error::new("valgrind has shown no request"))
 }
 
-/// Reads a trace, and sends a footprint at each pause, once they are wanted.
-fn read(mut stream: TcpStream, wanted: &AtomicBool, sender: &Sender<Footprint>) -> Result<()> {
-    stream.set_read_timeout(Some(SILENCE)).context(|| "limit the time of a read".to_owned())?;
+/// Reads a trace until it is over. Returns a footprint for each time between two pauses from when they are wanted.
+fn read(mut pipe: File, is_wanted: &AtomicBool, is_over: &AtomicBool) -> Result<Vec<Footprint>> {
+    let silence = Timespec::try_from(SILENCE).context(|| "limit the time of a read".to_owned())?;
+    let mut footprints = Vec::new();
     let mut buffer = vec![0; 1 << 20];
     let mut rest = 0;
     let mut trace = Trace::default();
     loop {
-        let count = match stream.read(&mut buffer[rest..]) {
-            Ok(0) => return Ok(()),
-            Ok(count) => count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                let footprint = std::mem::take(&mut trace).footprint();
-                if !footprint.system_calls.is_empty() {
-                    // Nobody waits any more if the server has failed.
-                    let _ = sender.send(footprint);
-                }
-                continue;
+        let ready = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&silence));
+        if ready.context(|| "wait for valgrind's output".to_owned())? == 0 {
+            let footprint = std::mem::take(&mut trace).footprint();
+            if !footprint.system_calls.is_empty() {
+                footprints.push(footprint);
             }
-            Err(error) => return Err(error).context(|| "read valgrind's output".to_owned()),
-        };
+            if is_over.load(Relaxed) {
+                return Ok(footprints);
+            }
+            continue;
+        }
+        let count = pipe.read(&mut buffer[rest..]).context(|| "read valgrind's output".to_owned())?;
         let all = &buffer[..rest + count];
         let end = all.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        if wanted.load(Relaxed) {
+        if is_wanted.load(Relaxed) {
             all[..end].split(|byte| *byte == b'\n').for_each(|line| trace.add(line));
         }
         let all = rest + count;
