@@ -34,7 +34,7 @@ use callgrind::Work;
 use ceilings::{Ceiling, Ceilings};
 use requests::{CountedRequest, REQUESTS};
 use trace::Footprint;
-use traced::Place;
+use traced::Setup;
 
 /// The options of `count`.
 #[derive(Args)]
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &CountOptions) -> Result<()> {
         write_file(documents.join(document.name), document.content())?;
     }
     requests::write_directories(&documents)?;
-    let place = Place {
+    let setup = Setup {
         scripts: scratch.create("scripts")?,
         scratch: &scratch,
         documents,
@@ -122,11 +122,11 @@ pub(crate) fn run(options: &CountOptions) -> Result<()> {
             .locate(tsubame.as_deref())
             .map_err(|remedy| Error::new(format!("{} is not here", subject.title)).advise(remedy))?;
         if let Some(script) = request.script {
-            script.prepare(&place.scripts)?;
+            script.prepare(&setup.scripts)?;
         }
         tasks.push(Task { request, subject, program });
     }
-    let costs = count_all(&place, &tasks, options.lines)?;
+    let costs = count_all(&setup, &tasks, options.lines)?;
     match options.json {
         true => say_line!("{}", serde_json::to_string_pretty(&costs).context(|| "write JSON".to_owned())?),
         false => say_line!("{}", table(&costs, options.lines).to_screen()),
@@ -142,7 +142,7 @@ struct Task {
 }
 
 /// Counts on all processors at a time: how busy the machine is does not matter.
-fn count_all(place: &Place<'_>, tasks: &[Task], lines: bool) -> Result<Vec<Cost>> {
+fn count_all(setup: &Setup<'_>, tasks: &[Task], lines: bool) -> Result<Vec<Cost>> {
     let progress = progress::bar(tasks.len());
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Cost)>> {
@@ -150,7 +150,7 @@ fn count_all(place: &Place<'_>, tasks: &[Task], lines: bool) -> Result<Vec<Cost>
         while let Some((number, task)) = tasks.iter().enumerate().nth(next.fetch_add(1, Relaxed)) {
             interrupt::check()?;
             progress::announce(&progress, &format!("{}: {}", task.request.id, task.subject.title));
-            let cost = task.count(place, lines);
+            let cost = task.count(setup, lines);
             costs.push((number, cost.context(|| format!("count {} of {}", task.request.id, task.subject.id))?));
             progress.inc(1);
         }
@@ -169,11 +169,11 @@ fn count_all(place: &Place<'_>, tasks: &[Task], lines: bool) -> Result<Vec<Cost>
 }
 
 impl Task {
-    fn count(&self, place: &Place<'_>, lines: bool) -> Result<Cost> {
+    fn count(&self, setup: &Setup<'_>, lines: bool) -> Result<Cost> {
         let Task { request, subject, program } = self;
-        let work = callgrind::count(place, subject, program, request)?;
-        let system_calls = trace::system_calls(place, subject, program, request)?;
-        let footprint = lines.then(|| trace::footprint(place, subject, program, request)).transpose()?;
+        let work = callgrind::count(setup, subject, program, request)?;
+        let system_calls = trace::system_calls(setup, subject, program, request)?;
+        let footprint = lines.then(|| trace::footprint(setup, subject, program, request)).transpose()?;
         Ok(Cost { request: request.id, subject: subject.id, work, system_calls, footprint })
     }
 }

@@ -50,5 +50,5 @@ pub struct Stall {
     /// How long it has made none.
     pub since: Duration,
     /// Its event loop is stuck; otherwise all its workers are busy, each with one request.
-    pub deaf: bool,
+    pub is_unresponsive: bool,
 }

@@ -20,9 +20,9 @@ use sys::event_loop::{Entered, Handle};
 
 use crate::child::Child;
 use crate::listener::{self, Dispatcher, MAKE_ROOM};
-use crate::mpm::{Mpm, SizingWords, Words};
+use crate::mpm::{LogMessages, Mpm, SizingMessages};
 use crate::parked::{Connections, PollOutcome, Task};
-use crate::plan::explain::Kind;
+use crate::plan::explain::ProcessModel;
 use crate::plan::{self, threaded};
 use crate::policy::Counts;
 use crate::thread_pool::{self, Sleeper, ThreadPool, Work};
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// `mpm_event`.
 pub(crate) static EVENT: Mpm = Mpm {
     info: &tables::EVENT,
-    words: Words {
+    messages: LogMessages {
         configured: "AH00489: ",
         built: "AH00490: ",
         terminated: "AH00491: caught SIGTERM, shutting down",
@@ -42,7 +42,7 @@ pub(crate) static EVENT: Mpm = Mpm {
         graceful: "AH00493: SIGUSR1 received.  Doing graceful restart",
         restart: "AH00494: SIGHUP received.  Attempting to restart",
         cannot_fork: "AH00481: fork: Unable to fork new process",
-        sizing: Some(SizingWords {
+        sizing: Some(SizingMessages {
             limit_reached: "AH00484: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
             limit_near: Some(
                 "AH10159: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
@@ -58,7 +58,7 @@ pub(crate) static EVENT: Mpm = Mpm {
         }),
     },
     plan: |settings, when| threaded(&plan::EVENT, tables::EVENT.log_name(), settings, when),
-    kind: Kind::Async,
+    kind: ProcessModel::Async,
     rows: Rows::OfThreads,
     waiting_holds: false,
     serve,

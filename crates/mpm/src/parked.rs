@@ -40,9 +40,9 @@ enum Where {
 
 /// A connection's own record of its state.
 #[derive(Debug, Default)]
-struct Standing(AtomicU8);
+struct ConnectionState(AtomicU8);
 
-impl Standing {
+impl ConnectionState {
     fn is(&self, at: Where) -> bool {
         self.0.load(Ordering::Acquire) == at as u8
     }
@@ -53,7 +53,7 @@ impl Standing {
     }
 }
 
-impl stages::PollSite for Arc<Standing> {
+impl stages::PollSite for Arc<ConnectionState> {
     fn poll_enter(&self, stage: Stage) -> Poll<()> {
         let next = match stage {
             Stage::Serve => Where::Serving,
@@ -80,7 +80,7 @@ impl stages::PollSite for Arc<Standing> {
 pub(crate) struct Task {
     /// Locked only by the thread that holds the connection, so no lock ever blocks. `None` when it is over.
     life: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    standing: Arc<Standing>,
+    state: Arc<ConnectionState>,
     wake_state: WakeState,
     /// Being served, and no worker waits with it.
     released: AtomicBool,
@@ -90,7 +90,7 @@ pub(crate) struct Task {
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("number", &self.number).field("standing", &self.standing).finish_non_exhaustive()
+        f.debug_struct("Task").field("number", &self.number).field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -117,12 +117,12 @@ impl Task {
         if self.poll(waker) {
             return Poll::Ready(PollOutcome::Closed);
         }
-        if self.standing.is(Where::Serving) && runtime::is_worker_released() {
+        if self.state.is(Where::Serving) && runtime::is_worker_released() {
             self.wake_state.hold();
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(PollOutcome::Closed);
             }
-            if self.standing.is(Where::Serving) {
+            if self.state.is(Where::Serving) {
                 self.release();
                 // The connection may now wait for something else; then a worker has to see what that is.
                 match runtime::is_worker_released() {
@@ -132,7 +132,7 @@ impl Task {
                 return Poll::Ready(PollOutcome::Parked);
             }
         }
-        if self.standing.is(Where::Serving) {
+        if self.state.is(Where::Serving) {
             return Poll::Pending;
         }
         // An earlier wake-up does not count: it is polled now.
@@ -143,7 +143,7 @@ impl Task {
     /// Polls it for the listener, if it waits for its client.
     fn waits(self: &Arc<Self>) -> PollOutcome {
         self.wake_state.hold();
-        if self.standing.is(Where::Serving) { PollOutcome::Serving } else { self.park() }
+        if self.state.is(Where::Serving) { PollOutcome::Serving } else { self.park() }
     }
 
     /// Serves it as the listener, to the end of [`Stage::Serve`], while nothing has to be waited for. A connection that
@@ -156,7 +156,7 @@ impl Task {
         if runtime::briefly(|| self.poll(&Waker::from(self.clone()))) {
             return PollOutcome::Closed;
         }
-        if !self.standing.is(Where::Serving) {
+        if !self.state.is(Where::Serving) {
             self.wake_state.hold();
             return self.park();
         }
@@ -179,7 +179,7 @@ impl Task {
         if self.poll(&Waker::from(self.clone())) {
             return PollOutcome::Closed;
         }
-        if self.standing.is(Where::Serving) {
+        if self.state.is(Where::Serving) {
             return PollOutcome::Serving;
         }
         self.rest();

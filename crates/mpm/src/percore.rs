@@ -11,8 +11,8 @@ use sys::event_loop;
 
 use crate::child::Child;
 use crate::listener::{self, Dispatcher};
-use crate::mpm::{Mpm, Words};
-use crate::plan::explain::Kind;
+use crate::mpm::{LogMessages, Mpm};
+use crate::plan::explain::ProcessModel;
 use crate::plan::percore;
 use crate::{stages, tables};
 
@@ -22,7 +22,7 @@ const ROWS: usize = 64;
 /// `mpm_percore`.
 pub(crate) static PERCORE: Mpm = Mpm {
     info: &tables::PERCORE,
-    words: Words {
+    messages: LogMessages {
         configured: "",
         built: "",
         terminated: "caught SIGTERM, shutting down",
@@ -33,7 +33,7 @@ pub(crate) static PERCORE: Mpm = Mpm {
         sizing: None,
     },
     plan: |settings, _| (percore(settings, sys::affinity::cpus(), ROWS), Vec::new()),
-    kind: Kind::PerProcessor,
+    kind: ProcessModel::PerProcessor,
     rows: Rows::OfRequests,
     waiting_holds: false,
     serve,

@@ -21,8 +21,8 @@ use sys::watch::{Interest, Watched, watch};
 use crate::accept::{Accept, Shortage, accept};
 use crate::child::{Child, LAST_ROUND, Order, SUCCESSION};
 use crate::listen::Listeners;
-use crate::mpm::{Mpm, SizingWords, Words};
-use crate::plan::explain::Kind;
+use crate::mpm::{LogMessages, Mpm, SizingMessages};
+use crate::plan::explain::ProcessModel;
 use crate::plan::prefork;
 use crate::policy::Counts;
 use crate::{stages, tables};
@@ -30,7 +30,7 @@ use crate::{stages, tables};
 /// `mpm_prefork`.
 pub(crate) static PREFORK: Mpm = Mpm {
     info: &tables::PREFORK,
-    words: Words {
+    messages: LogMessages {
         configured: "AH00163: ",
         built: "AH00164: ",
         terminated: "AH00169: caught SIGTERM, shutting down",
@@ -38,7 +38,7 @@ pub(crate) static PREFORK: Mpm = Mpm {
         graceful: "AH00171: Graceful restart requested, doing restart",
         restart: "AH00173: SIGHUP received.  Attempting to restart",
         cannot_fork: "AH00159: fork: Unable to fork new process",
-        sizing: Some(SizingWords {
+        sizing: Some(SizingMessages {
             limit_reached: "AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
             limit_near: None,
             busy: |rate, _spawned, Counts { idle, children, .. }| {
@@ -50,7 +50,7 @@ pub(crate) static PREFORK: Mpm = Mpm {
         }),
     },
     plan: |settings, when| prefork(tables::PREFORK.log_name(), settings, when),
-    kind: Kind::Processes,
+    kind: ProcessModel::Processes,
     rows: Rows::OfOne,
     waiting_holds: true,
     serve,

@@ -36,7 +36,7 @@ use crate::about::About;
 use crate::callbacks::{ParentCallbacks, Restart};
 use crate::generation::Generation;
 use crate::listen::Listeners;
-use crate::plan::explain::Kind;
+use crate::plan::explain::ProcessModel;
 use crate::plan::{HardLimits, When};
 use crate::policy::Policy;
 use crate::settings::MpmSettings;
@@ -71,7 +71,7 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
             return ExitCode::FAILURE;
         }
     };
-    let tells_near = first.mpm.0.words.tells_near();
+    let tells_near = first.mpm.0.messages.tells_near();
     let mut supervisor = Supervisor {
         pid: Pid::own(),
         callbacks,
@@ -275,7 +275,7 @@ impl Supervisor<'_> {
     }
 
     fn announce(&self) {
-        let (module, words) = (self.module(), &self.generation.mpm.0.words);
+        let (module, words) = (self.module(), &self.generation.mpm.0.messages);
         runtime::log!(
             module,
             Notice,
@@ -313,7 +313,7 @@ impl Supervisor<'_> {
         if after.is_zero() {
             return;
         }
-        let alone = self.generation.mpm.0.kind == Kind::Processes;
+        let alone = self.generation.mpm.0.kind == ProcessModel::Processes;
         let stalls = self.watchdog.observe(self.board, &self.family, alone, after);
         if !stalls.is_empty() {
             self.callbacks.stalled(&stalls);

@@ -15,8 +15,8 @@ use sys::block_on;
 
 use crate::child::Child;
 use crate::listener::{self, Dispatcher};
-use crate::mpm::{Mpm, SizingWords, Words};
-use crate::plan::explain::Kind;
+use crate::mpm::{LogMessages, Mpm, SizingMessages};
+use crate::plan::explain::ProcessModel;
 use crate::plan::{self, threaded};
 use crate::policy::Counts;
 use crate::thread_pool::{self, ThreadPool, Work};
@@ -25,7 +25,7 @@ use crate::{stages, tables};
 /// `mpm_worker`.
 pub(crate) static WORKER: Mpm = Mpm {
     info: &tables::WORKER,
-    words: Words {
+    messages: LogMessages {
         configured: "AH00292: ",
         built: "AH00293: ",
         terminated: "AH00295: caught SIGTERM, shutting down",
@@ -33,7 +33,7 @@ pub(crate) static WORKER: Mpm = Mpm {
         graceful: "AH00297: SIGUSR1 received.  Doing graceful restart",
         restart: "AH00298: SIGHUP received.  Attempting to restart",
         cannot_fork: "AH00283: fork: Unable to fork new process",
-        sizing: Some(SizingWords {
+        sizing: Some(SizingMessages {
             limit_reached: "AH00286: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
             limit_near: Some(
                 "AH00287: server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers \
@@ -49,7 +49,7 @@ pub(crate) static WORKER: Mpm = Mpm {
         }),
     },
     plan: |settings, when| threaded(&plan::WORKER, tables::WORKER.log_name(), settings, when),
-    kind: Kind::Threads,
+    kind: ProcessModel::Threads,
     rows: Rows::OfThreads,
     waiting_holds: true,
     serve,

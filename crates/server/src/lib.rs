@@ -37,7 +37,7 @@ pub use crate::message::sent::Sent;
 pub use crate::message::tunnel::{Tunnel, TunnelFuture, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};
 pub use crate::module::authz;
-pub use crate::module::hook::{Hook, Module, Order, SharedCache};
+pub use crate::module::hook::{Hook, Module, Order, SharedCache, has_dump, is_unlisted};
 pub use crate::phases::delivery::Conditions;
 pub use crate::phases::process::Response;
 pub use crate::phases::subject::{

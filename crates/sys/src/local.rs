@@ -29,29 +29,29 @@ fn address(path: &Path) -> io::Result<SocketAddrUnix> {
 
 /// How sent data arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SocketKind {
     /// As bytes in order.
     Stream,
     /// As messages in order, each of them whole.
     Packets,
 }
 
-impl Kind {
+impl SocketKind {
     fn of_socket(self) -> SocketType {
         match self {
-            Kind::Stream => SocketType::STREAM,
-            Kind::Packets => SocketType::SEQPACKET,
+            SocketKind::Stream => SocketType::STREAM,
+            SocketKind::Packets => SocketType::SEQPACKET,
         }
     }
 }
 
-fn socket(kind: Kind) -> io::Result<OwnedFd> {
+fn socket(kind: SocketKind) -> io::Result<OwnedFd> {
     Ok(net::socket_with(AddressFamily::UNIX, kind.of_socket(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
 /// Listens, without blocking, at a path that must not exist yet and has at most [`PATH_MAX`] bytes; only this user (and
 /// root) can connect. `backlog` connections may wait to be accepted.
-pub fn listen(path: &Path, backlog: i32, kind: Kind) -> io::Result<OwnedFd> {
+pub fn listen(path: &Path, backlog: i32, kind: SocketKind) -> io::Result<OwnedFd> {
     let socket = socket(kind)?;
     // The file gets the mode that the socket has at bind time: others never have a moment in which they could connect.
     rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
@@ -66,14 +66,14 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// Connects to a path. `WouldBlock`: the queue there is full. The socket does not block.
-pub fn connect(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
+pub fn connect(path: &Path, kind: SocketKind) -> io::Result<OwnedFd> {
     let socket = socket(kind)?;
     net::connect(&socket, &address(path)?)?;
     Ok(socket)
 }
 
 /// Two connected sockets that do not block.
-pub fn pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn pair(kind: SocketKind) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(net::socketpair(AddressFamily::UNIX, kind.of_socket(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
@@ -95,7 +95,7 @@ impl Unnamed {
     /// free there. Accepting from it blocks: a FastCGI program exits if it does not.
     pub fn listen(directory: &Path, name: &str, backlog: i32) -> io::Result<Unnamed> {
         let path = directory.join(name);
-        let listener = listen(&path, backlog, Kind::Stream)?;
+        let listener = listen(&path, backlog, SocketKind::Stream)?;
         rustix::fs::fcntl_setfl(&listener, rustix::fs::OFlags::empty())?;
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOFOLLOW;
         let file = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
@@ -113,7 +113,7 @@ impl Unnamed {
     /// Connects. `WouldBlock`: the queue there is full. The socket does not block.
     pub fn connect(&self) -> io::Result<OwnedFd> {
         // The file has no name any more, but that descriptor still leads to it (proc(5)).
-        connect(Path::new(&format!("/proc/self/fd/{}", self.file.as_raw_fd())), Kind::Stream)
+        connect(Path::new(&format!("/proc/self/fd/{}", self.file.as_raw_fd())), SocketKind::Stream)
     }
 }
 
@@ -178,11 +178,11 @@ mod tests {
     fn descriptors_travel() {
         let path = std::env::temp_dir().join(format!("local-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        let listener = listen(&path, 4, Kind::Stream).expect("listen");
+        let listener = listen(&path, 4, SocketKind::Stream).expect("listen");
         let mode = std::fs::metadata(&path).expect("metadata").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(accept(&listener).expect_err("nobody yet").kind(), io::ErrorKind::WouldBlock);
-        let client = connect(&path, Kind::Stream).expect("connect");
+        let client = connect(&path, SocketKind::Stream).expect("connect");
         let server = accept(&listener).expect("accept");
         assert_eq!(peer_user(&server).ok(), Some(crate::cred::uid()));
         assert_eq!([&client, &server].map(|end| peer_process(end).ok()), [Some(Pid::own()); 2]);
@@ -196,7 +196,7 @@ mod tests {
         let mut text = String::new();
         io::Read::read_to_string(&mut reader, &mut text).expect("read");
         assert_eq!(text, "through");
-        assert!(listen(&path, 4, Kind::Stream).is_err(), "the path is taken");
+        assert!(listen(&path, 4, SocketKind::Stream).is_err(), "the path is taken");
         let _ = std::fs::remove_file(&path);
     }
 
@@ -204,8 +204,8 @@ mod tests {
     fn packets_arrive_whole() {
         let path = std::env::temp_dir().join(format!("packets-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        let listener = listen(&path, 4, Kind::Packets).expect("listen");
-        let client = connect(&path, Kind::Packets).expect("connect");
+        let listener = listen(&path, 4, SocketKind::Packets).expect("listen");
+        let client = connect(&path, SocketKind::Packets).expect("connect");
         let server = accept(&listener).expect("accept");
         assert_eq!((send(&client, b"one", &[]).ok(), send(&client, b"two!", &[]).ok()), (Some(3), Some(4)));
         let (mut buffer, mut none) = ([0; 16], Vec::new());
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_finished_end_is_read_to_its_end() {
-        let (one, other) = pair(Kind::Packets).expect("a pair");
+        let (one, other) = pair(SocketKind::Packets).expect("a pair");
         let (mut buffer, mut none) = ([0; 16], Vec::new());
         assert_eq!(receive(&other, &mut buffer, &mut none).expect_err("nothing yet").kind(), io::ErrorKind::WouldBlock);
         assert_eq!(send(&one, b"last", &[]).ok(), Some(4));
@@ -256,9 +256,9 @@ mod tests {
             let begin = format!("{}/{}-", std::env::temp_dir().display(), std::process::id());
             std::path::PathBuf::from(format!("{begin:x<length$}"))
         };
-        drop(listen(&path(PATH_MAX), 1, Kind::Stream).expect("listen"));
+        drop(listen(&path(PATH_MAX), 1, SocketKind::Stream).expect("listen"));
         std::fs::remove_file(path(PATH_MAX)).expect("the file");
-        let error = listen(&path(PATH_MAX + 1), 1, Kind::Stream).expect_err("too long").to_string();
+        let error = listen(&path(PATH_MAX + 1), 1, SocketKind::Stream).expect_err("too long").to_string();
         assert_eq!(error, "the path of a socket has at most 107 bytes, and this one 108");
     }
 }

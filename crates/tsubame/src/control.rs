@@ -23,9 +23,9 @@ const UPGRADE_LOOK: Duration = Duration::from_millis(20);
 
 /// Warns if the new server runs another program than this one: an upgrade starts the file that the server was started
 /// from originally.
-fn compare(options: &Options, heir: Pid) {
+fn compare(options: &Options, successor: Pid) {
     let Ok(own) = std::env::current_exe() else { return };
-    if let Some(runs) = sys::process::program_file(heir).filter(|file| *file != own) {
+    if let Some(runs) = sys::process::program_file(successor).filter(|file| *file != own) {
         let (runs, own) = (runs.display(), own.display());
         messages::print(options, &format!("it runs {runs}, and not this program ({own}): put a new one there"));
     }
@@ -35,9 +35,9 @@ fn compare(options: &Options, heir: Pid) {
 fn succeeded(options: &Options, configured: &Configured, pid: Pid) -> ExitCode {
     let end = Instant::now() + UPGRADE_MAX;
     while Instant::now() < end {
-        if let Some(heir) = parent(configured).filter(|running| *running != pid) {
-            output::line(&format!("httpd (pid {heir}) took over from pid {pid}"));
-            compare(options, heir);
+        if let Some(successor) = parent(configured).filter(|running| *running != pid) {
+            output::line(&format!("httpd (pid {successor}) took over from pid {pid}"));
+            compare(options, successor);
             return ExitCode::SUCCESS;
         }
         #[expect(clippy::disallowed_methods, reason = "a program of its own, beside the server")]

@@ -264,7 +264,7 @@ pub(crate) fn restart(configured: &Configured, word: &str) -> Option<Result<(), 
 /// server if its socket is in a directory of that user.
 fn connect(socket: &Path) -> Result<UnixStream, String> {
     let place = socket.display();
-    let connected = sys::local::connect(socket, sys::local::Kind::Stream)
+    let connected = sys::local::connect(socket, sys::local::SocketKind::Stream)
         .and_then(|fd| Ok((sys::local::peer_user(&fd)?, UnixStream::from(fd))));
     let (user, stream) = connected.map_err(|error| {
         let what = match error.kind() {

@@ -20,12 +20,9 @@ use crate::messages;
 use crate::output;
 use crate::version;
 
-/// Our own module that is always loaded.
-const OURS: &str = "admission_module";
-
 /// Whether a list shows a module. Under a name of httpd, lists contain only httpd's modules.
 fn is_listed(program: &str, info: &ModuleInfo) -> bool {
-    !(cli::is_httpd_name(program) && info.id == OURS)
+    !(cli::is_httpd_name(program) && server::is_unlisted(info))
 }
 
 /// `-l`: lists the compiled-in modules.
@@ -105,7 +102,7 @@ fn refuse(options: &Options, failed: &Failed) -> ExitCode {
         output::dump(&virtual_hosts(&failed.hosts));
     }
     let infos = failed.language.loaded();
-    if options.defined("DUMP_CONFIG") && failed.of_module && shows_tree(infos) {
+    if options.defined(CONFIG) && failed.of_module && server::has_dump(infos, CONFIG) {
         output::dump(&conf::dump::dump_config(&failed.tree, infos));
     }
     print::failure(options, failed);
@@ -120,6 +117,9 @@ fn is_dump(options: &Options) -> bool {
     options.defines.iter().any(|name| name.starts_with("DUMP_"))
 }
 
+/// A module's dump that comes before two of the server's own.
+const CONFIG: &str = "DUMP_CONFIG";
+
 /// All requested dumps, in Apache's order. The configuration may also define the names that request them.
 fn dumps(program: &str, server: &Server) -> String {
     let wanted = |name: &str| server.language.is_defined(name);
@@ -128,21 +128,14 @@ fn dumps(program: &str, server: &Server) -> String {
     if wanted("DUMP_VHOSTS") {
         out += &virtual_hosts(&server.hosts);
     }
-    if wanted("DUMP_CONFIG") && shows_tree(infos) {
-        out += &conf::dump::dump_config(&server.tree, infos);
-    }
+    out += &server.dumps(|name| name == CONFIG && wanted(name));
     if wanted("DUMP_RUN_CFG") {
         out += &run_settings(server);
     }
     if wanted("DUMP_MODULES") {
         out += &loaded_modules(program, infos);
     }
-    out + &server.dumps(wanted)
-}
-
-/// Whether the module that shows the tree is loaded, as in Apache.
-fn shows_tree(loaded: &[&'static ModuleInfo]) -> bool {
-    loaded.iter().any(|info| info.id == "info_module")
+    out + &server.dumps(|name| name != CONFIG && wanted(name))
 }
 
 fn includes(included: &[conf::read::Included]) -> String {

@@ -21,7 +21,7 @@ pub(crate) fn stalled(stalls: &[Stall]) {
     let mut left = WORKERS_TOLD;
     for stall in stalls.iter().take(CHILDREN_TOLD) {
         let seconds = stall.since.as_secs();
-        let who = match (stall.child, stall.deaf) {
+        let who = match (stall.child, stall.is_unresponsive) {
             (Some((_, pid)), true) => {
                 format!("child {pid} has not answered for {seconds} s: its event loop is stuck")
             }

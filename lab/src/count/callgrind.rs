@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::count::requests::CountedRequest;
-use crate::count::traced::{Place, Traced};
+use crate::count::traced::{Setup, Traced};
 use crate::experiments::subject::Subject;
 use crate::machine::error::{Context as _, Error, Result, read_text};
 
@@ -35,12 +35,12 @@ pub(super) struct Work {
 }
 
 /// Counts one request at a server.
-pub(super) fn count(place: &Place<'_>, subject: &Subject, program: &Path, request: &CountedRequest) -> Result<Work> {
+pub(super) fn count(setup: &Setup<'_>, subject: &Subject, program: &Path, request: &CountedRequest) -> Result<Work> {
     let tool = ["--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=callgrind.out"];
-    let server = Traced::start(place, &tool.map(str::to_owned), subject, program, request)?;
+    let server = Traced::start(setup, &tool.map(str::to_owned), subject, program, request)?;
     let tell = |words: &[&str]| -> Result<()> {
-        let vgdb = place.valgrind.with_file_name("vgdb");
-        let mut command = place.command(&vgdb);
+        let vgdb = setup.valgrind.with_file_name("vgdb");
+        let mut command = setup.command(&vgdb);
         // The server is blocked in a system call: there is no point in waiting for the next one.
         command.arg(format!("--pid={}", server.pid())).arg("--max-invoke-ms=1").args(words);
         let output = command.output().context(|| format!("start {}", vgdb.display()))?;

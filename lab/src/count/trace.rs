@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde::Serialize;
 
 use crate::count::requests::CountedRequest;
-use crate::count::traced::{Place, Traced};
+use crate::count::traced::{Setup, Traced};
 use crate::experiments::site::Account;
 use crate::experiments::subject::Subject;
 use crate::machine::error::{Context as _, Error, Result};
@@ -52,38 +52,38 @@ pub(super) struct Footprint {
 
 /// The system calls of one request, in order.
 pub(super) fn system_calls(
-    place: &Place<'_>,
+    setup: &Setup<'_>,
     subject: &Subject,
     program: &Path,
     request: &CountedRequest,
 ) -> Result<Vec<String>> {
-    trace(place, &["--tool=none"], subject, program, request).map(|footprint| footprint.system_calls)
+    trace(setup, &["--tool=none"], subject, program, request).map(|footprint| footprint.system_calls)
 }
 
 /// The cache lines and pages of one request, as lackey shows them.
 pub(super) fn footprint(
-    place: &Place<'_>,
+    setup: &Setup<'_>,
     subject: &Subject,
     program: &Path,
     request: &CountedRequest,
 ) -> Result<Footprint> {
-    trace(place, &["--tool=lackey", "--basic-counts=no", "--trace-mem=yes"], subject, program, request)
+    trace(setup, &["--tool=lackey", "--basic-counts=no", "--trace-mem=yes"], subject, program, request)
 }
 
 /// Looks at single requests.
 fn trace(
-    place: &Place<'_>,
+    setup: &Setup<'_>,
     tool: &[&str],
     subject: &Subject,
     program: &Path,
     request: &CountedRequest,
 ) -> Result<Footprint> {
     // Not a socket: on one, each of valgrind's small writes waits until the one before is acknowledged.
-    let path = place.scratch.path().join(format!("{}.{}.trace", request.id, subject.id));
+    let path = setup.scratch.path().join(format!("{}.{}.trace", request.id, subject.id));
     let open = || -> std::io::Result<File> {
         let _ = std::fs::remove_file(&path);
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
-        if let Some(Account { uid, gid, .. }) = &place.account {
+        if let Some(Account { uid, gid, .. }) = &setup.account {
             std::os::unix::fs::chown(&path, Some(*uid), Some(*gid))?;
         }
         // Also for writing, so that there is no end before valgrind has come.
@@ -96,7 +96,7 @@ fn trace(
     let footprints = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(pipe, &is_wanted, &is_over));
         let serve = || -> Result<()> {
-            let server = Traced::start(place, &tool, subject, program, request)?;
+            let server = Traced::start(setup, &tool, subject, program, request)?;
             server.ask(WARM_UP, Duration::ZERO)?;
             std::thread::sleep(SILENCE * 2);
             is_wanted.store(true, Relaxed);
@@ -168,13 +168,13 @@ impl Trace {
     /// A line of the trace: `I  ADDRESS,SIZE`, ` L ADDRESS,SIZE` (also `S` and `M`: load, store, modify), or
     /// `SYSCALL[PID,THREAD](NUMBER) sys_NAME ...`.
     fn add(&mut self, line: &[u8]) {
-        let (kind, place) = line.split_at(line.len().min(3));
+        let (kind, access) = line.split_at(line.len().min(3));
         let lines = match kind {
             b"I  " => &mut self.code,
             b" L " | b" S " | b" M " => &mut self.data,
             _ => return self.add_call(line),
         };
-        let Some((first, last)) = lines_of(place) else { return };
+        let Some((first, last)) = lines_of(access) else { return };
         lines.extend(first..=last);
         match kind {
             b"I  " => self.instructions += 1,
@@ -205,8 +205,8 @@ impl Trace {
 }
 
 /// The first and the last cache line of `ADDRESS,SIZE`.
-fn lines_of(place: &[u8]) -> Option<(u64, u64)> {
-    let (address, size) = std::str::from_utf8(place).ok()?.trim().split_once(',')?;
+fn lines_of(access: &[u8]) -> Option<(u64, u64)> {
+    let (address, size) = std::str::from_utf8(access).ok()?.trim().split_once(',')?;
     let (address, size) = (u64::from_str_radix(address, 16).ok()?, size.parse::<u64>().ok()?);
     Some((address >> LINE, (address + size.max(1) - 1) >> LINE))
 }

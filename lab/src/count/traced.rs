@@ -35,7 +35,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const AGE: Duration = Duration::from_secs(4);
 
 /// What all servers have in common.
-pub(super) struct Place<'a> {
+pub(super) struct Setup<'a> {
     pub(super) scratch: &'a Scratch,
     pub(super) documents: PathBuf,
     /// The scripts, which are programs already.
@@ -50,7 +50,7 @@ pub(super) struct Place<'a> {
     pub(super) written: Instant,
 }
 
-impl Place<'_> {
+impl Setup<'_> {
     /// A command that runs as the servers do.
     pub(super) fn command(&self, program: &Path) -> Command {
         match &self.account {
@@ -77,31 +77,31 @@ pub(super) struct Traced<'a> {
 impl<'a> Traced<'a> {
     /// Starts a server with these options of valgrind, and waits until it has served a request.
     pub(super) fn start(
-        place: &Place<'_>,
+        setup: &Setup<'_>,
         tool: &[String],
         subject: &Subject,
         program: &Path,
         request: &'a CountedRequest,
     ) -> Result<Self> {
-        let directory = place.scratch.create_anew(&format!("{}.{}", request.id, subject.id))?;
-        if let Some(Account { uid, gid, user, .. }) = &place.account {
+        let directory = setup.scratch.create_anew(&format!("{}.{}", request.id, subject.id))?;
+        if let Some(Account { uid, gid, user, .. }) = &setup.account {
             std::os::unix::fs::chown(&directory, Some(*uid), Some(*gid))
                 .context(|| format!("give {} to {user}", directory.display()))?;
         }
         let address = free_address()?;
         let site = Site {
             directory: directory.clone(),
-            documents: place.documents.clone(),
+            documents: setup.documents.clone(),
             addresses: vec![address],
             profile: request.profile,
             close: false,
-            script: request.script.map(|script| place.scripts.join(script.name)),
+            script: request.script.map(|script| setup.scripts.join(script.name)),
             memory: None,
             descriptors: 1024,
             account: None,
-            identity: request.protocol.tls().map(|_| place.identity.clone()),
+            identity: request.protocol.tls().map(|_| setup.identity.clone()),
             many: None,
-            apache: place.apache.clone(),
+            apache: setup.apache.clone(),
         };
         let recipe = in_one_process(subject, (subject.recipe)(&site)?);
         for file in &recipe.files {
@@ -114,17 +114,17 @@ impl<'a> Traced<'a> {
         let output_path = directory.join("output.log");
         let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
         let errors = output.try_clone().context(|| "share a log file".to_owned())?;
-        let mut command = place.command(&place.valgrind);
+        let mut command = setup.command(&setup.valgrind);
         command.args(tool).arg(program).args(&recipe.arguments);
         command.envs(recipe.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&directory).stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = command.spawn().context(|| format!("start {}", place.valgrind.display()))?;
+        let child = command.spawn().context(|| format!("start {}", setup.valgrind.display()))?;
         let mut server = Self { child, address, request, directory };
         server.await_ready()?;
         if request.protocol == Protocol::Clear {
             server.check_status()?;
         }
-        std::thread::sleep(AGE.saturating_sub(place.written.elapsed()));
+        std::thread::sleep(AGE.saturating_sub(setup.written.elapsed()));
         Ok(server)
     }
 

@@ -75,7 +75,7 @@ pub(crate) enum LoadShape {
         per_connection: u32,
     },
     /// Fresh requests for the small file, one after the other, while thousands of connections stay.
-    Crowd(Crowd),
+    MixedConnections(MixedConnections),
     /// Requests for a script at full speed, a connection for each, with all cores for server and scripts.
     Script {
         /// The script to run.
@@ -211,7 +211,7 @@ pub(crate) struct MemoryPressure {
 
 /// The connections of each kind in a crowd.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct MixedConnections {
     /// Kept alive after one request.
     pub(crate) idle: u32,
     /// Reading a file of 1 MB slowly.
@@ -254,7 +254,7 @@ impl Workload {
             LoadShape::Idle { connections, .. } => std::slice::from_ref(connections),
             LoadShape::Children { count, .. } => std::slice::from_ref(count),
             LoadShape::Rate { connections, .. } => std::slice::from_ref(connections),
-            LoadShape::Crowd(crowd) => std::slice::from_ref(&crowd.idle),
+            LoadShape::MixedConnections(crowd) => std::slice::from_ref(&crowd.idle),
             LoadShape::MemoryPressure(memory_pressure) => std::slice::from_ref(&memory_pressure.clients),
             LoadShape::Queue(queue) => std::slice::from_ref(&queue.requests),
         }

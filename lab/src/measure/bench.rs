@@ -16,7 +16,7 @@ use crate::experiments::profile::Profile;
 use crate::experiments::recipe::Recipe;
 use crate::experiments::site::{Account, Many, Site};
 use crate::experiments::subject::Subject;
-use crate::experiments::workload::{Crowd, DOCUMENTS, LoadShape, Protocol, SMALL};
+use crate::experiments::workload::{DOCUMENTS, LoadShape, MixedConnections, Protocol, SMALL};
 use crate::experiments::workloads::many::{CLIENTS, host};
 use crate::load::tls::Client;
 use crate::machine::accounting::{Accounting, CpuTimeSource};
@@ -166,7 +166,7 @@ impl Bench {
                 let (per_connection, per_second) = (*per_connection, Some(*per_second));
                 self.measure_load(server, site, LoadRun { per_connection, per_second, ..load_run }).map(Measure::from)
             }
-            LoadShape::Crowd(crowd) => self.crowd(server, site, crowd).map(Measure::from),
+            LoadShape::MixedConnections(crowd) => self.mixed_connections(server, site, crowd).map(Measure::from),
             LoadShape::Queue(queue) => self.queue(server, site, queue).map(Measure::from),
             LoadShape::MemoryPressure(memory_pressure) => {
                 self.memory_pressure(server, site, memory_pressure, trial.seconds).map(Measure::from)
@@ -326,7 +326,7 @@ impl Bench {
     }
 
     /// Sends fresh requests while a crowd stays. Lingering connections come last: a server need not wait for them long.
-    fn crowd(&self, server: &Server, site: &Site, crowd: &Crowd) -> Result<Load> {
+    fn mixed_connections(&self, server: &Server, site: &Site, crowd: &MixedConnections) -> Result<Load> {
         probe(site, None, &SMALL, false)?;
         let subprocesses = subprocesses_for(self.descriptors, crowd.idle + crowd.slow + crowd.lingering);
         let open = |manner, count| {

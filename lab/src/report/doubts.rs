@@ -232,7 +232,7 @@ const CHECKS: [(CellDoubt, Check); 12] = [
     }),
     (CellDoubt::Spread, |workload, cell, _| {
         // A crowd's cost is not what its measurement is about.
-        let is_compared = !matches!(workload.shape, LoadShape::Crowd(_));
+        let is_compared = !matches!(workload.shape, LoadShape::MixedConnections(_));
         shared(cell.spread(Load::per_cpu_second).filter(|_| is_compared), SPREAD_MAX)
     }),
 ];

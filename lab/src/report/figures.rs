@@ -124,7 +124,7 @@ pub(super) fn compared(workload: &Workload) -> Compared {
             lower_is_better: true,
             values: |cell| cell.values(Load::cpu_share),
         },
-        LoadShape::Crowd(_) | LoadShape::Queue(_) => Compared {
+        LoadShape::MixedConnections(_) | LoadShape::Queue(_) => Compared {
             name: "p99 of latency in ms",
             unit: "ms",
             lower_is_better: true,

@@ -21,7 +21,8 @@ pub(super) fn limit(workload: &Workload, cell: &Cell<'_>) -> Option<String> {
     let full = FULL * 100.0;
     let both_cores = workload.shape.has_all_cores();
     Some(
-        if matches!(workload.shape, LoadShape::Rate { .. } | LoadShape::Crowd(_) | LoadShape::Queue(_)) && server < full
+        if matches!(workload.shape, LoadShape::Rate { .. } | LoadShape::MixedConnections(_) | LoadShape::Queue(_))
+            && server < full
         {
             format!("the load: there were no more requests; the server used {server:.0} % of a core")
         } else if shortages > 0 {

@@ -2,7 +2,7 @@
 
 use crate::experiments::profile::{Entry, bare};
 use crate::experiments::subject;
-use crate::experiments::workload::{Crowd, LoadShape, Queue, Workload};
+use crate::experiments::workload::{LoadShape, MixedConnections, Queue, Workload};
 use crate::machine::stats::{Ratio, median};
 use crate::measure::results::{Averages, Begun, CoreUse, Load, PressureEvents};
 use crate::report::summary::{Cell, Figure, Summary, title};
@@ -32,7 +32,7 @@ pub(super) fn workload_table(summary: &Summary<'_>, workload: &'static Workload)
         LoadShape::Queue(queue) => queue_table(summary, workload, queue),
         LoadShape::MemoryPressure(_) => pressure_table(summary, workload),
         LoadShape::Rate { .. } => rate_table(summary, workload),
-        LoadShape::Crowd(crowd) => crowd_table(summary, workload, crowd),
+        LoadShape::MixedConnections(crowd) => crowd_table(summary, workload, crowd),
     })
 }
 
@@ -246,7 +246,7 @@ fn counterpart(entry: Entry) -> Option<Entry> {
     Some(Entry { subject: subject::find(&format!("apache-{mpm}"))?.id, ..entry })
 }
 
-fn crowd_table(summary: &Summary<'_>, workload: &'static Workload, crowd: &Crowd) -> Table {
+fn crowd_table(summary: &Summary<'_>, workload: &'static Workload, crowd: &MixedConnections) -> Table {
     let headers =
         ["subject", "in the crowd", "turned away", "answered", "p50 ms", "p99 ms", "max ms", "failed", "PSS MB"];
     let mut table = Table::new(1, &headers);

@@ -11,9 +11,9 @@ use serde_json::Value;
 const LAB: &str = env!("CARGO_BIN_EXE_tsubame-lab");
 
 /// A directory that is removed with this value.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tsubame-lab-{name}-{}", std::process::id()));
         for name in ["scratch", "out"] {
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -108,7 +108,7 @@ fn groups_of(pid: u32) -> Vec<PathBuf> {
 
 #[test]
 fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
-    let place = Place::new("runs");
+    let place = TestDirectory::new("runs");
 
     // The floor is interrupted by one of them, tsubame by the other.
     for (signal, step, kept) in [("-INT", "[1/2]", 0), ("-TERM", "[2/2]", 1)] {
@@ -167,7 +167,7 @@ fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
 
 #[test]
 fn two_configurations_are_compared_and_their_servers_gone() {
-    let place = Place::new("compare");
+    let place = TestDirectory::new("compare");
     let write = |name: &str, text: String| std::fs::write(place.0.join(name), text).expect("a file");
     write("index.html", "hello".to_owned());
     // Both use the same port, so they cannot run at the same time.

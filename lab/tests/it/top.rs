@@ -47,9 +47,9 @@ fn serve() -> SocketAddr {
 }
 
 /// A directory for the bulletins of loads.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tsubame-lab-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).expect("a directory");
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -82,7 +82,7 @@ impl Drop for Place {
 
 #[test]
 fn a_server_and_its_machine_are_seen() {
-    let (address, place) = (serve(), Place::new("top"));
+    let (address, place) = (serve(), TestDirectory::new("top"));
     let seen = place.json(&address.to_string());
     assert_eq!(seen["page"]["status"]["scoreboard"], "WK_.", "{seen}");
     // The number depends on how late the looks were.
@@ -102,7 +102,7 @@ fn a_server_and_its_machine_are_seen() {
 
 #[test]
 fn other_pages_than_a_status_page_are_reported() {
-    let (address, place) = (serve(), Place::new("page"));
+    let (address, place) = (serve(), TestDirectory::new("page"));
     let text = place.top(&format!("{address}/other"), &[]);
     assert!(text.contains("answers 404") && text.contains("--url") && text.contains("cpu  ["), "{text}");
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").to_string();
@@ -113,7 +113,7 @@ fn other_pages_than_a_status_page_are_reported() {
 
 #[test]
 fn a_load_shows_up_by_itself_and_leaves_nothing() {
-    let (address, place) = (serve(), Place::new("load"));
+    let (address, place) = (serve(), TestDirectory::new("load"));
     let url = format!("http://{address}/x");
     let load = place.start(&["load", &url, "-c", "2", "-d", "60s"]);
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -143,7 +143,7 @@ fn it_ends_with_its_terminal() {
         return;
     }
     for signal in ["KILL", "TERM"] {
-        let place = Place::new(&format!("terminal-{signal}"));
+        let place = TestDirectory::new(&format!("terminal-{signal}"));
         let pid = place.0.join("pid");
         let program = env!("CARGO_BIN_EXE_tsubame-lab");
         let shell = format!("echo $$ >{}; exec {program} top --url http://{}/server-status", pid.display(), serve());

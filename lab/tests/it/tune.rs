@@ -13,9 +13,9 @@ const LAB: &str = env!("CARGO_BIN_EXE_tsubame-lab");
 const MODULES: &str = "/usr/lib/apache2/modules";
 
 /// A site with a configuration in two files; it is removed with this value.
-struct Place(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tsubame-lab-{name}-{}", std::process::id()));
         for name in ["scratch", "www"] {
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -85,7 +85,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
-    let place = Place::new("tune");
+    let place = TestDirectory::new("tune");
     let output = place.tune(&["--budget", "10s", "--rounds", "2"]).wait_with_output().expect("its end");
     let text = said(&output);
     assert!(output.status.success(), "{text}");
@@ -127,7 +127,7 @@ fn a_search_ends_with_a_verdict_and_with_settings_that_apache_accepts() {
 /// nginx looks for includes beside a copy, so there are links to the user's files. Nothing is written through them.
 #[test]
 fn files_beside_a_configuration_of_nginx_stay_as_they_are() {
-    let place = Place::new("tune-nginx");
+    let place = TestDirectory::new("tune-nginx");
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let here = place.0.display();
     place.write("pages.inc", &format!("listen 127.0.0.1:{port};\nroot {here}/www;\n"));
@@ -155,7 +155,7 @@ fn files_beside_a_configuration_of_nginx_stay_as_they_are() {
 
 #[test]
 fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
-    let place = Place::new("tune-interrupted");
+    let place = TestDirectory::new("tune-interrupted");
     let mut child = place.tune(&["--budget", "10m"]);
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut all = String::new();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use runtime::executor::{connect_local, timeout_at};
-use sys::local::Kind;
+use sys::local::SocketKind;
 use sys::process::Pid;
 use sys::watch::{Interest, Watched, watch};
 
@@ -239,7 +239,7 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 async fn connect(address: &Path) -> io::Result<Watched> {
-    watch(Arc::new(connect_local(address, Kind::Packets).await?), Interest::READABLE)
+    watch(Arc::new(connect_local(address, SocketKind::Packets).await?), Interest::READABLE)
 }
 
 async fn receive(connection: &Watched, descriptors: &mut Vec<OwnedFd>) -> io::Result<FromManager> {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use conf::Level;
 use runtime::executor::{Descriptor, connect_local, timeout_at};
 use server::{HandlerResult, Request, dns};
-use sys::local::Kind;
+use sys::local::SocketKind;
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;
@@ -199,7 +199,7 @@ async fn connect(request: &Request, server: &RemoteServer, protocol: &RemoteProt
     let (host, port) = match &server.address {
         Address::Unix(path) => {
             let path = server::paths::os_path(path);
-            let connected = timeout_at(deadline, connect_local(Path::new(&path), Kind::Stream)).await;
+            let connected = timeout_at(deadline, connect_local(Path::new(&path), SocketKind::Stream)).await;
             return connected.unwrap_or_else(|late| Err(late.into())).map_err(|error| {
                 let name = &server.name;
                 log(&error, format!("AH02454: {protocol}: attempt to connect to Unix domain socket {name} failed"));

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use runtime::executor::{connect_local, timeout_at};
-use sys::local::Kind;
+use sys::local::SocketKind;
 use sys::process::Pid;
 use sys::signal::Signal;
 use sys::watch::{Interest, watch};
@@ -35,7 +35,7 @@ pub(crate) async fn start(
 ) -> io::Result<DaemonScript> {
     timeout_at(deadline, async {
         // All who wait there are served one after the other.
-        let connection = Arc::new(connect_local(address, Kind::Stream).await?);
+        let connection = Arc::new(connect_local(address, SocketKind::Stream).await?);
         let bytes = daemon_messages::encode(command);
         let (mut sent, mut descriptors) = (0, &stdio[..]);
         while sent < bytes.len() {

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sys::local::Kind;
+use sys::local::SocketKind;
 use sys::process::Pid;
 
 /// How many connections may wait until a daemon accepts them; the kernel's `somaxconn` caps it.
@@ -22,7 +22,7 @@ pub struct Socket {
 impl Socket {
     /// Opens a socket at `path`, for `owner` to connect to if that is a different user. Removes what an earlier process
     /// left there.
-    pub fn open(path: PathBuf, owner: Option<(u32, u32)>, kind: Kind) -> io::Result<Socket> {
+    pub fn open(path: PathBuf, owner: Option<(u32, u32)>, kind: SocketKind) -> io::Result<Socket> {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -13,7 +13,7 @@ use super::files::{Files, See};
 const FILE_MAX: u64 = 64 << 20;
 
 /// The name of a file type, and how to read it.
-struct Kind {
+struct DbmType {
     name: &'static str,
     /// The suffix after the configured path.
     suffix: &'static str,
@@ -21,11 +21,11 @@ struct Kind {
 }
 
 /// `default` is the default of Debian's Apache.
-static KINDS: [Kind; 4] = [
-    Kind { name: "default", suffix: "", files: Files::whole(berkeley, FILE_MAX) },
-    Kind { name: "DB", suffix: "", files: Files::whole(berkeley, FILE_MAX) },
-    Kind { name: "GDBM", suffix: "", files: Files::whole(gdbm, FILE_MAX) },
-    Kind { name: "SDBM", suffix: ".pag", files: Files::whole(sdbm, FILE_MAX) },
+static KINDS: [DbmType; 4] = [
+    DbmType { name: "default", suffix: "", files: Files::whole(berkeley, FILE_MAX) },
+    DbmType { name: "DB", suffix: "", files: Files::whole(berkeley, FILE_MAX) },
+    DbmType { name: "GDBM", suffix: "", files: Files::whole(gdbm, FILE_MAX) },
+    DbmType { name: "SDBM", suffix: ".pag", files: Files::whole(sdbm, FILE_MAX) },
 ];
 
 /// The note on types for the tables of all modules.
@@ -69,7 +69,7 @@ impl Named {
         })
     }
 
-    fn kind(&self) -> Option<&'static Kind> {
+    fn kind(&self) -> Option<&'static DbmType> {
         KINDS.iter().find(|known| known.name.eq_ignore_ascii_case(&self.kind))
     }
 }

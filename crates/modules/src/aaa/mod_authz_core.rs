@@ -18,7 +18,7 @@ use server::authz::{AuthzProvider, Verdict};
 use server::module::find_authz;
 use server::{Draft, Flow, Hook, Layer, Module, Order, Phase, Request};
 
-use self::rules::{Check, Group, Kind, Node, Refusals, Require};
+use self::rules::{Check, Combination, Group, Node, Refusals, Require};
 use super::denied_thing;
 use super::mod_authn_core::auth_type;
 
@@ -49,9 +49,9 @@ pub(crate) static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("<AuthzProviderAlias", Allowed::GLOBAL, Section(alias), "", "container for grouping an authorization provider's directives under a provider alias"),
     row("Require", Allowed::AUTH, Raw(require), "", "specifies authorization directives which one must pass (or not) for a request to suceeed"),
-    row("<RequireAll", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::All)), "", "container for grouping authorization directives of which none must fail and at least one must pass for a request to succeed"),
-    row("<RequireAny", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::Any)), "", "container for grouping authorization directives of which one must pass for a request to succeed"),
-    row("<RequireNone", Allowed::AUTH, Section(|c, rest| container(c, rest, Kind::None)), "", "container for grouping authorization directives of which none must pass for a request to succeed"),
+    row("<RequireAll", Allowed::AUTH, Section(|c, rest| container(c, rest, Combination::All)), "", "container for grouping authorization directives of which none must fail and at least one must pass for a request to succeed"),
+    row("<RequireAny", Allowed::AUTH, Section(|c, rest| container(c, rest, Combination::Any)), "", "container for grouping authorization directives of which one must pass for a request to succeed"),
+    row("<RequireNone", Allowed::AUTH, Section(|c, rest| container(c, rest, Combination::None)), "", "container for grouping authorization directives of which none must pass for a request to succeed"),
     row("AuthMerging", Allowed::AUTH, Take1(set_merging), "Off", "controls how a <Directory>, <Location>, or similar directive's authorization directives are combined with those of its predecessor"),
     row("AuthzSendForbiddenOnFailure", Allowed::AUTH, Flag(|c, on| c.set(|d: &mut AuthzDir| &mut d.forbidden, on)), on_or_off(FORBIDDEN), "Controls if an authorization failure should result in a '403 FORBIDDEN' response instead of the HTTP-conforming '401 UNAUTHORIZED'"),
 ];
@@ -102,8 +102,8 @@ impl Merge for Wanted {
         let kind = match add.merging.as_ref().map(|(merging, _)| merging) {
             None if add.rules.is_none() => return base.clone(),
             None | Some(Merging::Off) => return add.clone(),
-            Some(Merging::And) => Kind::MergedAll,
-            Some(Merging::Or) => Kind::MergedAny,
+            Some(Merging::And) => Combination::MergedAll,
+            Some(Merging::Or) => Combination::MergedAny,
         };
         let rules = match (&base.rules, &add.rules) {
             (Some(outer), Some(inner)) => {
@@ -181,11 +181,11 @@ fn parse(
 /// The group that a line joins: the innermost container, or the section's own group, of which any is enough.
 fn group<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Group {
     let rules = &mut cmd.dir.edit::<AuthzDir>().wanted.rules;
-    Arc::make_mut(rules.get_or_insert_with(|| Arc::new(Group::new(Kind::Any))))
+    Arc::make_mut(rules.get_or_insert_with(|| Arc::new(Group::new(Combination::Any))))
 }
 
 /// `<RequireAll>`, `<RequireAny>`, `<RequireNone>`.
-fn container(cmd: &mut Cmd<'_>, argument: &str, kind: Kind) -> Result<(), Failure> {
+fn container(cmd: &mut Cmd<'_>, argument: &str, kind: Combination) -> Result<(), Failure> {
     let name = cmd.row.name;
     if !argument.is_empty() {
         return Err(format!("{name}> directive doesn't take additional arguments").into());
@@ -206,11 +206,11 @@ fn container(cmd: &mut Cmd<'_>, argument: &str, kind: Kind) -> Result<(), Failur
     }
     let group = group(cmd);
     match kind {
-        Kind::None if !group.kind().wants_all() => {
+        Combination::None if !group.kind().wants_all() => {
             return Err(format!("{name}> directive has no effect in {} directive", group.kind().name()).into());
         }
         // "None of these" inside an "all" is each of these, negated.
-        Kind::None => inner.parts().iter().for_each(|node| group.push(node.clone().negate())),
+        Combination::None => inner.parts().iter().for_each(|node| group.push(node.clone().negate())),
         _ => group.push(Node::group(inner)),
     }
     Ok(())

@@ -8,7 +8,7 @@ use server::{Conditions, Request, core::CoreDir};
 use sys::file::Meta;
 
 use super::failure::Failure;
-use super::if_header::{self, Kind, States, bare};
+use super::if_header::{self, Condition, States, bare};
 use super::locks::{self, Database, Lock};
 use super::settings::lock_database;
 use super::target::Target;
@@ -87,7 +87,7 @@ impl Claim {
     pub(super) fn submitted(&self) -> impl Iterator<Item = &str> {
         let states = self.ifs.iter().flatten().flat_map(|list| &list.all).filter(|state| !state.not);
         states.filter_map(|state| match &state.kind {
-            Kind::Lock(uuid) => Some(uuid.as_str()),
+            Condition::Lock(uuid) => Some(uuid.as_str()),
             _ => None,
         })
     }
@@ -191,7 +191,7 @@ impl Claim {
         let on = locks::of(locks, &target.path, meta.is_some());
         let has_tags = || {
             let mut states = self.ifs.iter().flatten().flat_map(|list| &list.all);
-            states.any(|state| matches!(state.kind, Kind::Tag(_)))
+            states.any(|state| matches!(state.kind, Condition::Tag(_)))
         };
         let etag = match meta {
             Some(meta) if has_tags() => self.tag(&target.path, &meta).map_err(unread)?,
@@ -274,7 +274,7 @@ fn permit(ifs: Option<&[States]>, resource: &Seen<'_>, operation: Operation, use
     // A token counts wherever it occurs in the field.
     let mut submitted = ifs.iter().flat_map(|list| &list.all).filter(|state| !state.not);
     let named = submitted.find_map(|state| match &state.kind {
-        Kind::Lock(uuid) => on.iter().find(|lock| lock.uuid == *uuid),
+        Condition::Lock(uuid) => on.iter().find(|lock| lock.uuid == *uuid),
         _ => None,
     });
     match named {
@@ -294,13 +294,13 @@ fn holds(list: &States, etag: Option<&str>, on: &[&Lock], user: &str) -> Result<
     let mut named = false;
     for state in &list.all {
         let (is, reason, not) = match &state.kind {
-            Kind::Tag(tag) => (
+            Condition::Tag(tag) => (
                 etag.is_some_and(|etag| strong(etag) == strong(tag)),
                 "an entity-tag was specified, but the resource's actual ETag does not match.",
                 "an entity-tag was specified using the \"Not\" form, but the resource's actual ETag matches the provided \
                  entity-tag.",
             ),
-            Kind::Lock(uuid) => {
+            Condition::Lock(uuid) => {
                 let lock = on.iter().find(|lock| lock.uuid == *uuid);
                 if let Some(lock) = lock.filter(|_| !state.not) {
                     owned(lock, user)?;
@@ -313,7 +313,7 @@ fn holds(list: &States, etag: Option<&str>, on: &[&Lock], user: &str) -> Result<
                      on this resource",
                 )
             }
-            Kind::Unknown => (false, "an unknown state token was supplied", ""),
+            Condition::Unknown => (false, "an unknown state token was supplied", ""),
         };
         if is == state.not {
             return Ok(Err(if state.not { not } else { reason }));

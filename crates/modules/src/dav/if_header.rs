@@ -17,11 +17,11 @@ pub(super) struct States {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) not: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: Condition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Condition {
     /// Has this entity tag.
     Tag(String),
     /// Locked with the token of this UUID.
@@ -92,8 +92,8 @@ fn states(text: &str) -> Result<(Vec<State>, &str), Failure> {
         };
         let end = rest.find(closing).ok_or_else(unclosed)?;
         let kind = match first {
-            '[' => Kind::Tag(rest[1..end].to_string()),
-            _ => token(&rest[1..end])?.map_or(Kind::Unknown, Kind::Lock),
+            '[' => Condition::Tag(rest[1..end].to_string()),
+            _ => token(&rest[1..end])?.map_or(Condition::Unknown, Condition::Lock),
         };
         all.push(State { not: std::mem::take(&mut not), kind });
         rest = &rest[end + 1..];
@@ -152,9 +152,9 @@ mod tests {
                     let states = list.all.iter().map(|state| {
                         let not = if state.not { "!" } else { "" };
                         match &state.kind {
-                            Kind::Tag(tag) => format!("{not}{tag}"),
-                            Kind::Lock(uuid) => format!("{not}{}", &uuid[..4]),
-                            Kind::Unknown => format!("{not}?"),
+                            Condition::Tag(tag) => format!("{not}{tag}"),
+                            Condition::Lock(uuid) => format!("{not}{}", &uuid[..4]),
+                            Condition::Unknown => format!("{not}?"),
                         }
                     });
                     format!("{}({})", list.uri.as_deref().unwrap_or(""), states.collect::<Vec<_>>().join(" "))

@@ -13,7 +13,7 @@ use runtime::HelperProcess;
 use server::paths::c_path;
 use server::{Draft, HelperHook, Server, StartError};
 use sys::cred::Identity;
-use sys::local::Kind;
+use sys::local::SocketKind;
 use sys::process::Pid;
 
 use super::fastcgi_classes;
@@ -47,7 +47,7 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
     let open = || {
         make_directory(&directory, children, privileged)?;
         let owner = children.map(|identity| (identity.uid, identity.gid));
-        let socket = Socket::open(directory.join("manager"), owner, Kind::Packets)?;
+        let socket = Socket::open(directory.join("manager"), owner, SocketKind::Packets)?;
         Manager::open(socket, directory.clone(), users, fastcgi_classes::standing(server))
     };
     let manager = open().map_err(|error| {

@@ -9,7 +9,7 @@ use gateway::owners;
 use runtime::HelperProcess;
 use server::{Draft, Server};
 use sys::cred::Identity;
-use sys::local::Kind;
+use sys::local::SocketKind;
 use sys::process::Pid;
 
 use crate::derived::Derived;
@@ -56,7 +56,8 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
             sys::describe(&error)
         )
     })?;
-    let socket = Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)), Kind::Stream);
+    let socket =
+        Socket::open(path.clone().into(), children.map(|identity| (identity.uid, identity.gid)), SocketKind::Stream);
     let socket = socket
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
     daemon::set_address(socket.path());

@@ -18,7 +18,7 @@ const MAX: u64 = 50;
 
 /// The directive that names an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ApplicationDirective {
     Server,
     External,
     Dynamic,
@@ -182,13 +182,13 @@ pub(super) fn run_as(cmd: &Cmd<'_>, application: &Application) -> Result<Option<
 pub(super) fn options(
     cmd: &Cmd<'_>,
     (first, words): (usize, &[String]),
-    kind: Kind,
+    kind: ApplicationDirective,
     application: &mut Application,
 ) -> Outcome {
     let bit = match kind {
-        Kind::Server => S,
-        Kind::External => E,
-        Kind::Dynamic => D,
+        ApplicationDirective::Server => S,
+        ApplicationDirective::External => E,
+        ApplicationDirective::Dynamic => D,
     };
     let directive = &cmd.node.name;
     let mut words = (first..).zip(words);

@@ -14,7 +14,7 @@ use server::{Hook, Module, Request, Server, StartError};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "admission_module", source: "mod_admission.c", linked: true, directives: DIRECTIVES },
-    hooks: &[Hook::OpenLogs(open_gate)],
+    hooks: &[Hook::Unlisted, Hook::OpenLogs(open_gate)],
 };
 
 #[rustfmt::skip]

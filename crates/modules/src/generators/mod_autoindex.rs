@@ -20,7 +20,7 @@ use server::core::CoreDir;
 use server::core::options::INDEXES;
 use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
-use self::items::{Kind, RESET};
+use self::items::{RESET, SelectedBy};
 use self::options::TRACK_MODIFIED;
 use self::query::Query;
 use self::set::{add_alt, add_description, add_icon, add_ignored, set_options, set_order, text};
@@ -40,12 +40,12 @@ const INDEX: Allowed = Allowed::INDEXES;
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AddIcon", INDEX, Iterate2(|c, icon, to| add_icon(c, Kind::Path, icon, to)), "", "an icon URL followed by one or more filenames"),
-    row("AddIconByType", INDEX, Iterate2(|c, icon, to| add_icon(c, Kind::Type, icon, to)), "", "an icon URL followed by one or more MIME types"),
-    row("AddIconByEncoding", INDEX, Iterate2(|c, icon, to| add_icon(c, Kind::Encoding, icon, to)), "", "an icon URL followed by one or more content encodings"),
-    row("AddAlt", INDEX, Iterate2(|c, alt, to| add_alt(c, Kind::Path, alt, to)), "", "alternate descriptive text followed by one or more filenames"),
-    row("AddAltByType", INDEX, Iterate2(|c, alt, to| add_alt(c, Kind::Type, alt, to)), "", "alternate descriptive text followed by one or more MIME types"),
-    row("AddAltByEncoding", INDEX, Iterate2(|c, alt, to| add_alt(c, Kind::Encoding, alt, to)), "", "alternate descriptive text followed by one or more content encodings"),
+    row("AddIcon", INDEX, Iterate2(|c, icon, to| add_icon(c, SelectedBy::Path, icon, to)), "", "an icon URL followed by one or more filenames"),
+    row("AddIconByType", INDEX, Iterate2(|c, icon, to| add_icon(c, SelectedBy::Type, icon, to)), "", "an icon URL followed by one or more MIME types"),
+    row("AddIconByEncoding", INDEX, Iterate2(|c, icon, to| add_icon(c, SelectedBy::Encoding, icon, to)), "", "an icon URL followed by one or more content encodings"),
+    row("AddAlt", INDEX, Iterate2(|c, alt, to| add_alt(c, SelectedBy::Path, alt, to)), "", "alternate descriptive text followed by one or more filenames"),
+    row("AddAltByType", INDEX, Iterate2(|c, alt, to| add_alt(c, SelectedBy::Type, alt, to)), "", "alternate descriptive text followed by one or more MIME types"),
+    row("AddAltByEncoding", INDEX, Iterate2(|c, alt, to| add_alt(c, SelectedBy::Encoding, alt, to)), "", "alternate descriptive text followed by one or more content encodings"),
     row("IndexOptions", INDEX, Words(set_options), "", "one or more index options [+|-][]"),
     row("IndexOrderDefault", INDEX, Take2(set_order), "Ascending Name", "{Ascending,Descending} {Name,Size,Description,Date}"),
     row("IndexIgnore", INDEX, Iterate(add_ignored), ".", "one or more file extensions"),

@@ -23,7 +23,7 @@ use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waitin
 
 use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
 use super::fastcgi_classes::{FastCgiServer, application, class, named};
-use super::fastcgi_options::{Address, Application, Kind, options, run_as};
+use super::fastcgi_options::{Address, Application, ApplicationDirective, options, run_as};
 use super::obstacle::Obstacle;
 use super::{backends, mod_suexec};
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -49,10 +49,10 @@ const FILTERS: Handler = Handler::Later { claims: is_filtered, check: filter_ref
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("AppClass", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::Server)), "", "(pathname) (-options)"),
-    row("ExternalAppClass", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::External)), "", "(pathname) (-options)"),
-    row("FastCgiServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::Server)), "", "(pathname) (-options)"),
-    row("FastCgiExternalServer", Allowed::GLOBAL, Words(|c, w| add(c, w, Kind::External)), "", "(pathname) (-host host:port | -socket path) (-options)"),
+    row("AppClass", Allowed::GLOBAL, Words(|c, w| add(c, w, ApplicationDirective::Server)), "", "(pathname) (-options)"),
+    row("ExternalAppClass", Allowed::GLOBAL, Words(|c, w| add(c, w, ApplicationDirective::External)), "", "(pathname) (-options)"),
+    row("FastCgiServer", Allowed::GLOBAL, Words(|c, w| add(c, w, ApplicationDirective::Server)), "", "(pathname) (-options)"),
+    row("FastCgiExternalServer", Allowed::GLOBAL, Words(|c, w| add(c, w, ApplicationDirective::External)), "", "(pathname) (-host host:port | -socket path) (-options)"),
     row("FastCgiConfig", Allowed::GLOBAL, Words(set_dynamic), "", "(-options)"),
     row("FastCgiFilter", Allowed::CONF, Take1(set_filter), "", "The FastCGI application that answers for files with the handler fastcgi-filter").syntax("file-path"),
     row("FastCgiIpcDir", Allowed::GLOBAL, Take1(|_, _| Ok(())), "", "(directory)").without_effect("The process manager keeps its sockets where no other process can reach them."),
@@ -78,21 +78,21 @@ settings! {
     }
 }
 
-fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
+fn add(cmd: &mut Cmd<'_>, words: &[String], kind: ApplicationDirective) -> Outcome {
     let Some((path, words)) = words.split_first() else {
         return Err(format!("{} takes a path and options", cmd.node.name).into());
     };
     let path = cmd.context.server_relative(path);
     let mut application = Application::default();
     options(cmd, (2, words), kind, &mut application)?;
-    if kind == Kind::External && application.address.is_none() {
+    if kind == ApplicationDirective::External && application.address.is_none() {
         let name = &cmd.node.name;
         return Err(Refusal::missing(format!("{name}: add -host or -socket, which says where {path} listens")));
     }
     if let Some(Address::Socket(socket)) = &mut application.address {
         *socket = cmd.context.server_relative(socket);
     }
-    if kind == Kind::Server && !cmd.context.system.is_file(&path) {
+    if kind == ApplicationDirective::Server && !cmd.context.system.is_file(&path) {
         return Err(Refusal::argument(1, format!("{}: {path} is not a file", cmd.node.name)));
     }
     if let Some(run_as) = run_as(cmd, &application)? {
@@ -104,7 +104,7 @@ fn add(cmd: &mut Cmd<'_>, words: &[String], kind: Kind) -> Outcome {
 
 fn set_dynamic(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let mut application = Application::default();
-    options(cmd, (1, words), Kind::Dynamic, &mut application)?;
+    options(cmd, (1, words), ApplicationDirective::Dynamic, &mut application)?;
     cmd.server_set(|s: &mut FastCgiServer| &mut s.dynamic, application)
 }
 

@@ -109,7 +109,7 @@ fn set_number(cmd: &mut Cmd<'_>, value: &str, field: fn(&mut PhpServer) -> &mut 
 
 /// What to do with a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PhpAction {
     Run,
     /// Show its source in colours.
     Show,
@@ -117,17 +117,17 @@ enum Kind {
 
 /// The meaning of the handler's name; `None`: it is not one of PHP's. Names may have a version
 /// (`application/x-httpd-php5`, `php7-script`).
-fn kind(request: &Request) -> Option<Kind> {
+fn kind(request: &Request) -> Option<PhpAction> {
     let name = request.handler_name()?;
     let is_version = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if let Some(rest) = name.strip_prefix("application/x-httpd-php") {
         return match rest.strip_suffix("-source") {
-            Some(version) if is_version(version) => Some(Kind::Show),
-            None if is_version(rest) => Some(Kind::Run),
+            Some(version) if is_version(version) => Some(PhpAction::Show),
+            None if is_version(rest) => Some(PhpAction::Run),
             _ => None,
         };
     }
-    name.strip_prefix("php")?.strip_suffix("-script").filter(|version| is_version(version)).map(|_| Kind::Run)
+    name.strip_prefix("php")?.strip_suffix("-script").filter(|version| is_version(version)).map(|_| PhpAction::Run)
 }
 
 /// What keeps a script from running, in the order of mod_php.
@@ -145,7 +145,7 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
         (*status, text(file))
     } else if !request.dir::<PhpDir>().values.engine() {
         (403, format!("the PHP engine is off (php_flag engine), and the source of {file} is not sent"))
-    } else if kind(request) == Some(Kind::Show) {
+    } else if kind(request) == Some(PhpAction::Show) {
         (403, format!("the source of {file} is not shown: application/x-httpd-php-source is not supported"))
     } else if conf.found.0.is_none() {
         (500, format!("{file}: {}", missing(conf)))

@@ -57,7 +57,7 @@ impl Status {
 }
 
 /// A directory's answer to a search.
-struct Answer {
+struct SearchResult {
     entries: Vec<Entry>,
     /// The latest reason, which says how the connection was opened.
     reason: &'static str,
@@ -266,12 +266,12 @@ impl<'a> Directory<'a> {
         search: &Search<'_>,
         no_answer: NoAnswer,
         failed: &'static str,
-    ) -> Result<Answer, Status> {
+    ) -> Result<SearchResult, Status> {
         let (Status { code, reason }, response) =
             Box::pin(self.ask_again(&Question::Search(search), no_answer)).await?;
         match code {
             // There are more than wanted, which is enough to know.
-            Code::SUCCESS | Code::SIZE_LIMIT => Ok(Answer { entries: response.entries, reason }),
+            Code::SUCCESS | Code::SIZE_LIMIT => Ok(SearchResult { entries: response.entries, reason }),
             code => Err(Status::new(code, failed)),
         }
     }
@@ -550,7 +550,7 @@ impl<'a> Directory<'a> {
         };
         let failed = "ldap_search_ext_s() for subgroups failed";
         let search = self.base_search(group, &any, groups.attributes);
-        let Answer { entries, mut reason } = self.search(&search, no_answer, failed).await?;
+        let SearchResult { entries, mut reason } = self.search(&search, no_answer, failed).await?;
         let mut names = Vec::new();
         let mut members = Vec::new();
         for (entry, name) in entries.iter().flat_map(|entry| groups.attributes.iter().map(move |name| (entry, name))) {

@@ -10,7 +10,7 @@ use runtime::Connection;
 use runtime::scoreboard::{Gauge, Workers};
 use sys::event_loop::WakeState;
 
-use super::{PollOutcome, Standing, Task, Where};
+use super::{ConnectionState, PollOutcome, Task, Where};
 use crate::stages::{self, Open};
 
 /// How many requests of one look for events the listener serves itself, whatever the number of processors: below this,
@@ -50,8 +50,8 @@ impl Connections {
 
     /// Takes a new connection; the listener finds it ready.
     pub(crate) fn add(self: &Arc<Self>, connection: (Box<dyn Connection>, Open)) {
-        let standing = Arc::new(Standing(AtomicU8::new(Where::Parked as u8)));
-        let life = Mutex::new(Some(Box::pin(stages::run(connection, standing.clone())) as Pin<Box<_>>));
+        let state = Arc::new(ConnectionState(AtomicU8::new(Where::Parked as u8)));
+        let life = Mutex::new(Some(Box::pin(stages::run(connection, state.clone())) as Pin<Box<_>>));
         let task = {
             let mut all = self.all();
             let number = all.next;
@@ -59,7 +59,7 @@ impl Connections {
             let wake_state = WakeState::ready();
             let task = Arc::new(Task {
                 life,
-                standing,
+                state,
                 wake_state,
                 released: AtomicBool::new(false),
                 number,
@@ -128,11 +128,11 @@ impl Connections {
         let tasks: Vec<Arc<Task>> = self.all().tasks.values().filter_map(Weak::upgrade).collect();
         let mut left = most;
         for task in tasks {
-            if left > 0 && task.standing.change(Where::Idle, Where::Unwanted) {
+            if left > 0 && task.state.change(Where::Idle, Where::Unwanted) {
                 left -= 1;
                 task.wake();
             } else {
-                task.standing.change(Where::KeptAlive, Where::Idle);
+                task.state.change(Where::KeptAlive, Where::Idle);
             }
         }
         most - left

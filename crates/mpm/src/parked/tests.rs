@@ -12,7 +12,7 @@ fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, A
     wake_state.hold();
     let task = Arc::new(Task {
         life: Mutex::new(Some(Box::pin(life))),
-        standing: Arc::default(),
+        state: Arc::default(),
         wake_state,
         released: AtomicBool::new(false),
         number: 0,
@@ -28,7 +28,7 @@ fn ready(connections: &Connections) -> usize {
 #[test]
 fn a_wake_up_makes_a_parked_one_ready_once() {
     let (connections, task) = task(std::future::pending());
-    assert!(task.standing.change(Where::Serving, Where::Parked));
+    assert!(task.state.change(Where::Serving, Where::Parked));
     assert_eq!(task.park(), PollOutcome::Parked);
     assert_eq!(ready(&connections), 0);
     task.wake_by_ref();
@@ -51,7 +51,7 @@ fn a_wake_up_while_it_is_polled_is_not_lost() {
         }
         Poll::Pending
     }));
-    assert!(task.standing.change(Where::Serving, Where::Parked));
+    assert!(task.state.change(Where::Serving, Where::Parked));
     assert_eq!(task.park(), PollOutcome::Parked);
     assert_eq!(ready(&connections), 1, "it is polled again");
     connections.poll_all(1, drop);
@@ -60,29 +60,29 @@ fn a_wake_up_while_it_is_polled_is_not_lost() {
 
 #[test]
 fn a_stage_says_who_polls_it() {
-    let standing = Arc::new(Standing::default());
-    assert_eq!(standing.poll_enter(Stage::Serve), Poll::Ready(()));
-    assert_eq!(standing.poll_enter(Stage::WriteCompletion), Poll::Pending);
-    assert_eq!(standing.poll_enter(Stage::WriteCompletion), Poll::Ready(()));
-    assert_eq!(standing.poll_enter(Stage::KeepAlive), Poll::Ready(()));
-    assert_eq!(standing.poll_enter(Stage::Serve), Poll::Pending);
-    assert_eq!(standing.poll_enter(Stage::Serve), Poll::Ready(()));
+    let state = Arc::new(ConnectionState::default());
+    assert_eq!(state.poll_enter(Stage::Serve), Poll::Ready(()));
+    assert_eq!(state.poll_enter(Stage::WriteCompletion), Poll::Pending);
+    assert_eq!(state.poll_enter(Stage::WriteCompletion), Poll::Ready(()));
+    assert_eq!(state.poll_enter(Stage::KeepAlive), Poll::Ready(()));
+    assert_eq!(state.poll_enter(Stage::Serve), Poll::Pending);
+    assert_eq!(state.poll_enter(Stage::Serve), Poll::Ready(()));
 }
 
 #[test]
 fn only_those_are_closed_that_were_idle_before() {
     let (connections, task) = task(std::future::pending());
     connections.all().tasks.insert(0, Arc::downgrade(&task));
-    let _ = task.standing.poll_enter(Stage::KeepAlive);
+    let _ = task.state.poll_enter(Stage::KeepAlive);
     connections.close_idle(1);
-    assert!(!task.standing.is_unwanted());
+    assert!(!task.state.is_unwanted());
     // The connection is polled meanwhile.
-    let _ = task.standing.poll_enter(Stage::Serve);
-    let _ = task.standing.poll_enter(Stage::KeepAlive);
+    let _ = task.state.poll_enter(Stage::Serve);
+    let _ = task.state.poll_enter(Stage::KeepAlive);
     connections.close_idle(1);
-    assert!(!task.standing.is_unwanted());
+    assert!(!task.state.is_unwanted());
     connections.close_idle(1);
-    assert!(task.standing.is_unwanted());
+    assert!(task.state.is_unwanted());
 }
 
 #[test]

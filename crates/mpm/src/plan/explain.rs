@@ -46,7 +46,7 @@ impl DirectiveValue {
 
 /// The kind of a module, for its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProcessModel {
     /// A child is a worker.
     Processes,
     /// A child has workers, each with a connection.
@@ -58,13 +58,13 @@ pub(crate) enum Kind {
 }
 
 /// Explains a plan that was made from these settings.
-pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: Plan) -> Explained {
+pub(crate) fn explain(mpm: &'static str, kind: ProcessModel, slots: &SettingsMap, plan: Plan) -> Explained {
     let s = slots.get::<MpmSettings>();
     let asked = asked(kind, s, &plan);
     let (sums, connections) = match kind {
-        Kind::Processes => (processes(&asked, &plan), Some(plan.children)),
-        Kind::Threads => (threads(&asked, &plan), Some(plan.children * plan.workers)),
-        Kind::Async => {
+        ProcessModel::Processes => (processes(&asked, &plan), Some(plan.children)),
+        ProcessModel::Threads => (threads(&asked, &plan), Some(plan.children * plan.workers)),
+        ProcessModel::Async => {
             let (mut sums, each) = (threads(&asked, &plan), plan.workers + plan.workers * plan.async_factor / 16);
             sums.push(format!(
                 "connections: a child lets in ThreadsPerChild {} + idle workers (at most {}) x AsyncRequestWorkerFactor {} \
@@ -79,7 +79,7 @@ pub(crate) fn explain(mpm: &'static str, kind: Kind, slots: &SettingsMap, plan: 
             ));
             (sums, Some(each * plan.children))
         }
-        Kind::PerProcessor => (fixed(&asked, &plan), None),
+        ProcessModel::PerProcessor => (fixed(&asked, &plan), None),
     };
     Explained { mpm, asked, sums, plan, connections }
 }
@@ -106,12 +106,12 @@ pub(crate) fn preface(explained: &mut Explained, buckets: usize, runs: bool) {
 /// Fixed by the first start.
 const LIMITS: [&str; 2] = ["ServerLimit", "ThreadLimit"];
 
-fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
+fn asked(kind: ProcessModel, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
     let row = |name, setting: &Setting<i64>, default: i64, runs: usize| DirectiveValue {
         name,
         configured: setting.get().copied().zip(setting.origin().cloned()),
-        wanted: (kind != Kind::PerProcessor).then(|| setting.value_or(default)),
-        runs: (kind != Kind::PerProcessor).then_some(runs),
+        wanted: (kind != ProcessModel::PerProcessor).then(|| setting.value_or(default)),
+        runs: (kind != ProcessModel::PerProcessor).then_some(runs),
     };
     let (min, max) = match plan.spare {
         Spare::Between(min, max) => (min, max),
@@ -135,10 +135,10 @@ fn asked(kind: Kind, s: &MpmSettings, plan: &Plan) -> Vec<DirectiveValue> {
         row("MaxSpareServers", &s.max_spare_servers, prefork::MAX_SPARE_SERVERS, max),
     ];
     match kind {
-        Kind::Processes => processes.into(),
-        Kind::Threads | Kind::Async => threads.into(),
+        ProcessModel::Processes => processes.into(),
+        ProcessModel::Threads | ProcessModel::Async => threads.into(),
         // The other directives, if configured, are shown as unused.
-        Kind::PerProcessor => {
+        ProcessModel::PerProcessor => {
             let [.., min, max] = processes;
             threads.into_iter().chain([min, max]).filter(|row| row.configured.is_some()).collect()
         }

@@ -7,7 +7,7 @@ use sys::signal::{Signal, unblock};
 use sys::signal_fd::SignalFd;
 use sys::time::monotonic;
 
-use super::family::Standing;
+use super::family::ChildState;
 use super::state::{Supervisor, TICK};
 use crate::birth::{Birth, failure_status};
 use crate::child::{FATAL, Order, SICK};
@@ -93,7 +93,7 @@ impl Supervisor<'_> {
             }
             Err(error) => {
                 self.board.retire(slot, None);
-                let text = self.generation.mpm.0.words.cannot_fork;
+                let text = self.generation.mpm.0.messages.cannot_fork;
                 runtime::log!(self.module(), Error, "{}: {text}", sys::describe(&error));
                 self.sizing.backoff.failed(monotonic());
                 None
@@ -164,7 +164,7 @@ impl Supervisor<'_> {
             }
             if !leaving {
                 // Children of this generation that replace earlier ones are owed already.
-                let is_current = member.generation == self.number && member.standing == Standing::Serves;
+                let is_current = member.generation == self.number && member.state == ChildState::Serves;
                 self.sizing.owed += usize::from(!self.family.lost_successor(member.slot) && is_current);
                 if reaped.status == Status::Exited(SICK) {
                     self.sizing.backoff.shortage(monotonic(), TICK);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sys::local::Kind;
+use sys::local::SocketKind;
 use sys::process::Pid;
 use sys::time::monotonic;
 
@@ -46,7 +46,7 @@ impl Socket {
             }
             Ok(_) => {
                 let ours = |pid| pid == Pid::own() || Some(pid) == predecessor;
-                let listens = sys::local::connect(&path, Kind::Stream).and_then(sys::local::peer_process);
+                let listens = sys::local::connect(&path, SocketKind::Stream).and_then(sys::local::peer_process);
                 // `WouldBlock`: its queue is full.
                 if listens.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |pid| !ours(*pid)) {
                     return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
@@ -56,7 +56,7 @@ impl Socket {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let listener = sys::local::listen(&path, BACKLOG, Kind::Stream)?;
+        let listener = sys::local::listen(&path, BACKLOG, SocketKind::Stream)?;
         let file = identity(&path);
         Ok(Socket { listener, path, file })
     }

@@ -75,7 +75,7 @@ impl Supervisor<'_> {
         self.end_children();
         self.end_helpers();
         self.remove_pid_file();
-        runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.terminated);
+        runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.messages.terminated);
         ExitCode::SUCCESS
     }
 
@@ -84,7 +84,7 @@ impl Supervisor<'_> {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
         self.end_new_program();
         self.remove_pid_file();
-        runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.words.graceful_stop);
+        runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.messages.graceful_stop);
         self.drain(Signal::WINCH)
     }
 

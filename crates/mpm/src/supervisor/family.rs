@@ -20,20 +20,20 @@ pub(super) struct Member {
     pub(super) bucket: usize,
     /// Birth on the monotonic clock.
     pub(super) born: Duration,
-    pub(super) standing: Standing,
+    pub(super) state: ChildState,
     pub(super) lifetime: Lifetime,
 }
 
 impl Member {
     /// Whether it has an order to end.
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(self.standing, Standing::Leaves | Standing::LeavesReplaced)
+        matches!(self.state, ChildState::Leaves | ChildState::LeavesReplaced)
     }
 }
 
 /// A child's expected future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ChildState {
     /// Serves. When the child ends, it is replaced.
     Serves,
     /// Serves until its successor, the child in this slot, accepts.
@@ -68,8 +68,8 @@ pub(super) struct Family(BTreeMap<usize, Member>);
 impl Family {
     /// Adds a child that has just started.
     pub(super) fn add(&mut self, slot: usize, pid: Pid, generation: u32, bucket: usize, lifetime: Lifetime) {
-        let standing = Standing::Serves;
-        self.0.insert(slot, Member { slot, pid, generation, bucket, born: monotonic(), standing, lifetime });
+        let state = ChildState::Serves;
+        self.0.insert(slot, Member { slot, pid, generation, bucket, born: monotonic(), state, lifetime });
     }
 
     pub(super) fn remove(&mut self, pid: Pid) -> Option<Member> {
@@ -103,7 +103,7 @@ impl Family {
 
     /// The children of a generation that serve and have no successor.
     pub(super) fn staying(&self, generation: u32) -> impl Iterator<Item = &Member> {
-        self.iter().filter(move |member| member.standing == Standing::Serves && member.generation == generation)
+        self.iter().filter(move |member| member.state == ChildState::Serves && member.generation == generation)
     }
 
     /// How many of them accept from a bucket.
@@ -118,20 +118,20 @@ impl Family {
 
     /// How many children of all generations serve and have no successor.
     pub(super) fn serving(&self) -> usize {
-        self.iter().filter(|member| member.standing == Standing::Serves).count()
+        self.iter().filter(|member| member.state == ChildState::Serves).count()
     }
 
     /// How many are being replaced: their successors have started, and they still run.
     pub(super) fn replaced(&self) -> usize {
         let is_replaced =
-            |member: &&Member| matches!(member.standing, Standing::ServesUntil(_) | Standing::LeavesReplaced);
+            |member: &&Member| matches!(member.state, ChildState::ServesUntil(_) | ChildState::LeavesReplaced);
         self.iter().filter(is_replaced).count()
     }
 
     /// Records that the child in slot `old` should leave once the one in slot `successor` accepts.
     pub(super) fn succeed(&mut self, old: usize, successor: usize) {
         if let Some(member) = self.0.get_mut(&old) {
-            member.standing = Standing::ServesUntil(successor);
+            member.state = ChildState::ServesUntil(successor);
         }
     }
 
@@ -140,29 +140,29 @@ impl Family {
         let ready = self
             .0
             .values_mut()
-            .filter(|member| matches!(member.standing, Standing::ServesUntil(successor) if accepts(successor)));
-        ready.map(|member| leave(member, Standing::LeavesReplaced)).collect()
+            .filter(|member| matches!(member.state, ChildState::ServesUntil(successor) if accepts(successor)));
+        ready.map(|member| leave(member, ChildState::LeavesReplaced)).collect()
     }
 
     /// After the end of the child in slot `gone`: whether it was the successor of a child that still serves, and that
     /// now stays.
     pub(super) fn lost_successor(&mut self, gone: usize) -> bool {
-        let old = self.0.values_mut().find(|member| member.standing == Standing::ServesUntil(gone));
+        let old = self.0.values_mut().find(|member| member.state == ChildState::ServesUntil(gone));
         old.is_some_and(|old| {
-            old.standing = Standing::Serves;
+            old.state = ChildState::Serves;
             true
         })
     }
 
     /// Marks a child as ordered to end.
     pub(super) fn leaves(&mut self, slot: usize) -> Option<Pid> {
-        self.0.get_mut(&slot).map(|member| leave(member, Standing::Leaves).pid)
+        self.0.get_mut(&slot).map(|member| leave(member, ChildState::Leaves).pid)
     }
 
     /// Marks all children of generations before this one as ordered to end; returns those that were not yet.
     pub(super) fn all_leave(&mut self, before: u32) -> Vec<(usize, Pid)> {
         let staying = self.0.values_mut().filter(|member| !member.is_leaving() && member.generation < before);
-        staying.map(|member| leave(member, Standing::Leaves)).map(|member| (member.slot, member.pid)).collect()
+        staying.map(|member| leave(member, ChildState::Leaves)).map(|member| (member.slot, member.pid)).collect()
     }
 
     /// Marks the children of these buckets in generations before this one as ordered to end; returns those that were not
@@ -173,7 +173,7 @@ impl Family {
             !member.is_leaving() && member.generation < before && replaced
         };
         let leaving = self.0.values_mut().filter(|member| chosen(member));
-        leaving.map(|member| leave(member, Standing::Leaves)).map(|member| (member.slot, member.pid)).collect()
+        leaving.map(|member| leave(member, ChildState::Leaves)).map(|member| (member.slot, member.pid)).collect()
     }
 
     /// The oldest child with an order to end.
@@ -182,7 +182,7 @@ impl Family {
     }
 }
 
-fn leave(member: &mut Member, how: Standing) -> Member {
-    member.standing = how;
+fn leave(member: &mut Member, how: ChildState) -> Member {
+    member.state = how;
     *member
 }

@@ -25,7 +25,7 @@ struct Next {
 
 impl Supervisor<'_> {
     pub(super) fn restart(&mut self, how: Restart) {
-        let words = &self.generation.mpm.0.words;
+        let words = &self.generation.mpm.0.messages;
         let text = if how == Restart::Graceful { words.graceful } else { words.restart };
         runtime::log!(self.module(), Notice, "{text}");
         let now = monotonic().as_micros();
@@ -101,7 +101,7 @@ impl Supervisor<'_> {
         self.begin_generation(how == Restart::Hard);
         self.helpers.add(helpers, self.number);
         self.start_helpers();
-        let tells_near = self.generation.mpm.0.words.tells_near();
+        let tells_near = self.generation.mpm.0.messages.tells_near();
         if how == Restart::Graceful {
             // As many as before, so that the clients of the old generation do not overrun the new one: those that turn
             // out to be too many leave one by one.

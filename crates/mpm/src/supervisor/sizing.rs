@@ -57,7 +57,7 @@ impl Supervisor<'_> {
     }
 
     fn log(&mut self, remark: Option<Remark>, decision: Decision, counts: Counts) {
-        let Some(words) = &self.generation.mpm.0.words.sizing else { return };
+        let Some(words) = &self.generation.mpm.0.messages.sizing else { return };
         match (remark, decision) {
             (Some(Remark::LimitReached), _) => {
                 runtime::log!(self.module(), Error, "{}", words.limit_reached);

@@ -68,10 +68,16 @@ impl Watched {
 
     /// Finds out whether the child has answered, and asks again from time to time (`ask`). Returns how long it has not
     /// answered, if that is too long and news.
-    fn listen(&mut self, heard: Duration, now: Duration, after: Duration, ask: impl FnOnce()) -> Option<Duration> {
+    fn listen(
+        &mut self,
+        answered_at: Duration,
+        now: Duration,
+        after: Duration,
+        ask: impl FnOnce(),
+    ) -> Option<Duration> {
         let asked = self.asked.unwrap_or_default();
         let waited = now.saturating_sub(asked);
-        if self.asked.is_none() || heard >= asked {
+        if self.asked.is_none() || answered_at >= asked {
             self.told_deaf = false;
             if waited >= after {
                 self.asked = Some(now);
@@ -100,15 +106,16 @@ impl Watchdog {
             if alone || !board.is_running(slot) {
                 continue;
             }
-            let heard = board.heard(slot);
+            let answered_at = board.answered_at(slot);
             let watched = self.children.entry(child).or_default();
             let quiet = watched.observe(observation, now, after).map(|since| (since, false));
-            let deaf = watched.listen(heard, now, after, || drop(pid.kill(Signal::URG))).map(|since| (since, true));
-            let stall = |(since, deaf)| Stall { child: Some(child), since, deaf };
-            stalls.extend(quiet.into_iter().chain(deaf).map(stall));
+            let unresponsive =
+                watched.listen(answered_at, now, after, || drop(pid.kill(Signal::URG))).map(|since| (since, true));
+            let stall = |(since, is_unresponsive)| Stall { child: Some(child), since, is_unresponsive };
+            stalls.extend(quiet.into_iter().chain(unresponsive).map(stall));
         }
         if alone && let Some(since) = self.all.observe(all, now, after) {
-            stalls.push(Stall { child: None, since, deaf: false });
+            stalls.push(Stall { child: None, since, is_unresponsive: false });
         }
         stalls
     }
@@ -151,15 +158,15 @@ mod tests {
         let mut watched = Watched::default();
         let mut asked = Vec::new();
         let mut told = Vec::new();
-        let mut heard = Duration::ZERO;
+        let mut answered_at = Duration::ZERO;
         for second in 100..120 {
             let now = Duration::from_secs(second);
             told.extend(
-                watched.listen(heard, now, AFTER, || asked.push(second)).map(|since| (second, since.as_secs())),
+                watched.listen(answered_at, now, AFTER, || asked.push(second)).map(|since| (second, since.as_secs())),
             );
             // The child answers until it was asked a third time, and again after a while.
             if asked.len() < 3 || second >= 112 {
-                heard = now;
+                answered_at = now;
             }
         }
         assert_eq!((asked, told), (vec![100, 103, 106, 113, 116, 119], vec![(109, 3)]));

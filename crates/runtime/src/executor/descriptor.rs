@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(5);
 
 /// Connects to a server at a path (unix(7)). While the server's queue is full, tries again for as long as the caller
 /// waits.
-pub async fn connect_local(path: &Path, kind: sys::local::Kind) -> io::Result<OwnedFd> {
+pub async fn connect_local(path: &Path, kind: sys::local::SocketKind) -> io::Result<OwnedFd> {
     loop {
         match sys::local::connect(path, kind) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
@@ -56,7 +56,7 @@ impl Descriptor {
 
     /// Connects to a server at a path (unix(7)), until `deadline` at most.
     pub async fn connect_unix(path: &Path, deadline: Instant) -> io::Result<Descriptor> {
-        Descriptor::new(timeout_at(deadline, connect_local(path, sys::local::Kind::Stream)).await??)
+        Descriptor::new(timeout_at(deadline, connect_local(path, sys::local::SocketKind::Stream)).await??)
     }
 
     /// Duplicates the socket, for code that watches it itself.

@@ -34,7 +34,7 @@ pub struct Board {
     processes: Shared<[AtomicU64; layout::PROCESS]>,
     workers: Shared<[AtomicU64; layout::WORKER]>,
     /// When the child of a slot last answered, in µs on the monotonic clock.
-    heard: Shared<AtomicU64>,
+    answered_at: Shared<AtomicU64>,
     /// The last ten minutes.
     history: Shared<[AtomicU64; moment::WORDS]>,
     /// URLs and virtual hosts that are asked for often, or take long.
@@ -63,7 +63,7 @@ static OWN: OnceLock<usize> = OnceLock::new();
 /// Answers the parent that this child is there. For the MPM.
 pub fn answer() {
     if let (Some(board), Some(slot)) = (get(), OWN.get()) {
-        board.heard[*slot].store(micros(sys::time::monotonic()), Relaxed);
+        board.answered_at[*slot].store(micros(sys::time::monotonic()), Relaxed);
     }
 }
 
@@ -76,7 +76,7 @@ impl Board {
             header,
             processes: Shared::new(processes)?,
             workers: Shared::new(rows)?,
-            heard: Shared::new(processes)?,
+            answered_at: Shared::new(processes)?,
             history: Shared::new(MOMENTS)?,
             visits: Visits::new()?,
             per_process: workers,
@@ -203,8 +203,8 @@ impl Board {
     }
 
     /// When the child in a slot last answered, on the monotonic clock.
-    pub fn heard(&self, slot: usize) -> Duration {
-        Duration::from_micros(self.heard[slot].load(Relaxed))
+    pub fn answered_at(&self, slot: usize) -> Duration {
+        Duration::from_micros(self.answered_at[slot].load(Relaxed))
     }
 
     /// A number that changes whenever any worker of the child in a slot does anything: begins, continues or ends a

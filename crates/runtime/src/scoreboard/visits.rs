@@ -84,7 +84,7 @@ pub(super) struct Visits(Shared<Set>);
 
 /// The numbers of a period.
 #[derive(Clone, Copy)]
-enum Kind {
+enum VisitField {
     Requests,
     Failures,
     Scripts,
@@ -173,25 +173,26 @@ fn count([keys, slots @ ..]: &Set, key: u64, visit: &Visit<'_>, period: u64) {
         weight.fetch_add(1 + took / 10_000, Relaxed);
     }
     let add = |kind, by| at(slot, kind, 0).fetch_add(by, Relaxed);
-    add(Kind::Requests, 1);
-    add(Kind::Time, took);
+    add(VisitField::Requests, 1);
+    add(VisitField::Time, took);
     if visit.status >= 500 {
-        add(Kind::Failures, 1);
+        add(VisitField::Failures, 1);
     }
     if visit.script {
-        add(Kind::Scripts, 1);
+        add(VisitField::Scripts, 1);
     }
-    if at(slot, Kind::Slowest, 0).load(Relaxed) < took {
-        at(slot, Kind::Slowest, 0).fetch_max(took, Relaxed);
+    if at(slot, VisitField::Slowest, 0).load(Relaxed) < took {
+        at(slot, VisitField::Slowest, 0).fetch_max(took, Relaxed);
     }
 }
 
 /// A number of the present period (`age` 0), or of the one before.
-fn at(slot: &Row, kind: Kind, age: usize) -> &AtomicU64 {
+fn at(slot: &Row, kind: VisitField, age: usize) -> &AtomicU64 {
     &slot[COUNTS + age * KINDS + kind as usize]
 }
 
-const ALL: [Kind; KINDS] = [Kind::Requests, Kind::Failures, Kind::Scripts, Kind::Time, Kind::Slowest];
+const ALL: [VisitField; KINDS] =
+    [VisitField::Requests, VisitField::Failures, VisitField::Scripts, VisitField::Time, VisitField::Slowest];
 
 /// Where a new period has begun, its counts begin again. A visit that is counted at that very moment may be lost.
 fn begin_period(slot: &Row, began: &AtomicU64, period: u64) {
@@ -252,11 +253,11 @@ fn known([keys, slots @ ..]: &Set, period: u64) -> impl Iterator<Item = VisitSta
         let read = VisitStats {
             host: text(name),
             path: text(path),
-            requests: sum(Kind::Requests),
-            failures: sum(Kind::Failures),
-            scripts: sum(Kind::Scripts),
-            time: sum(Kind::Time),
-            slowest: number(Kind::Slowest, 0).max(number(Kind::Slowest, 1)),
+            requests: sum(VisitField::Requests),
+            failures: sum(VisitField::Failures),
+            scripts: sum(VisitField::Scripts),
+            time: sum(VisitField::Time),
+            slowest: number(VisitField::Slowest, 0).max(number(VisitField::Slowest, 1)),
         };
         fence(Acquire);
         (key.load(Relaxed) == before && read.requests > 0).then_some(read)

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use sys::local::{self, Kind};
+use sys::local::{self, SocketKind};
 use sys::process::{Fork, Pid, fork};
 use sys::signal::{Blocked, Signal};
 
@@ -73,7 +73,7 @@ static OF: AtomicU32 = AtomicU32::new(0);
 
 /// For the parent, before it serves: from now on it does not touch log files itself. `program` is shown in the keeper's title.
 pub fn keep(program: &str) -> io::Result<()> {
-    let sockets = Sockets { questions: local::pair(Kind::Packets)?, lines: local::pair(Kind::Packets)? };
+    let sockets = Sockets { questions: local::pair(SocketKind::Packets)?, lines: local::pair(SocketKind::Packets)? };
     let _ = SOCKETS.set(sockets);
     *keeper() = Some(Keeper {
         title: format!("{program}: logs"),
@@ -187,7 +187,7 @@ pub(super) fn open(name: &str, device: Option<u64>) -> io::Result<Opened> {
     ask_for_file(Question::Open, name, device)
 }
 
-/// Opens a file for appending when nobody has given an order: see [`reopen_file`].
+/// Opens a file for appending when nobody has given an order: see [`reopen_file`](crate::log::open::reopen_file).
 pub(super) fn reopen(name: &str, device: Option<u64>) -> io::Result<Opened> {
     ask_for_file(Question::Reopen, name, device)
 }

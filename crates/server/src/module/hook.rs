@@ -66,6 +66,8 @@ pub enum Hook {
     Start(StartHook),
     /// The module's output for `-t -D NAME`.
     Dump(&'static str, DumpHook),
+    /// httpd has no such module: under a name of httpd, lists of modules leave it out.
+    Unlisted,
     /// A kind of lock that `Mutex` may name.
     Mutex(&'static str),
     /// Checks a name in `SetHandler`. `Err`: why no handler will ever answer under it.
@@ -175,7 +177,8 @@ impl Hook {
             | Hook::Preflight(_)
             | Hook::Command(..)
             | Hook::FileHandler(_)
-            | Hook::Dump(..) => return None,
+            | Hook::Dump(..)
+            | Hook::Unlisted => return None,
         })
     }
 }
@@ -282,6 +285,17 @@ pub fn known() -> &'static [&'static Module] {
 pub(crate) fn hooks_of<'a>(loaded: &'a [&'static ModuleInfo]) -> impl Iterator<Item = &'static Hook> + 'a {
     let is_loaded = |id: &str| loaded.iter().any(|info| info.id == id);
     known().iter().filter(move |module| is_loaded(module.info.id)).flat_map(|module| module.hooks)
+}
+
+/// Whether lists that look like httpd's leave a module out.
+pub fn is_unlisted(info: &ModuleInfo) -> bool {
+    let mut module = known().iter().filter(|module| module.info.id == info.id);
+    module.any(|module| module.hooks.iter().any(|hook| matches!(hook, Hook::Unlisted)))
+}
+
+/// Whether one of these modules has output for `-t -D NAME`.
+pub fn has_dump(loaded: &[&'static ModuleInfo], name: &str) -> bool {
+    hooks_of(loaded).any(|hook| matches!(hook, Hook::Dump(own, _) if *own == name))
 }
 
 /// The known modules with these infos, in that order.

@@ -4,7 +4,7 @@ use crate::experiments::profile::Profile::{
     Crowded, Event243, EventChildren, EventLarge, EventSmall, EventThreads, ManyWorkers, Recycling, Steady,
 };
 use crate::experiments::profile::{Entry, bare, under};
-use crate::experiments::workload::{Crowd, LoadShape, Protocol, SMALL, Workload};
+use crate::experiments::workload::{LoadShape, MixedConnections, Protocol, SMALL, Workload};
 
 /// The workloads, in the order in which they are run and reported.
 pub(crate) static WORKLOADS: [Workload; 6] = [
@@ -28,7 +28,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "crowd",
         title: "fresh requests to four workers, or percore, among 10 000 idle, 1 000 slow and 1 000 lingering connections",
-        shape: LoadShape::Crowd(Crowd { idle: 10_000, slow: 1000, lingering: 1000, fresh: 200 }),
+        shape: LoadShape::MixedConnections(MixedConnections { idle: 10_000, slow: 1000, lingering: 1000, fresh: 200 }),
         entries: CROWDED,
         peers: &[],
     },
@@ -36,7 +36,7 @@ pub(crate) static WORKLOADS: [Workload; 6] = [
     Workload {
         id: "small-crowd",
         title: "fresh requests to four workers, or percore, among 500 idle, 100 slow and 100 lingering connections",
-        shape: LoadShape::Crowd(Crowd { idle: 500, slow: 100, lingering: 100, fresh: 200 }),
+        shape: LoadShape::MixedConnections(MixedConnections { idle: 500, slow: 100, lingering: 100, fresh: 200 }),
         entries: CROWDED,
         peers: &[],
     },

@@ -13,7 +13,7 @@ use server::{Layer, Request};
 
 /// How the parts of a group are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Combination {
     /// `<RequireAll>`.
     All,
     /// `<RequireAny>`, or a section without containers.
@@ -26,20 +26,20 @@ pub(super) enum Kind {
     MergedAny,
 }
 
-impl Kind {
+impl Combination {
     /// Whether all parts must hold: only then does a negative one have an effect.
     pub(super) fn wants_all(self) -> bool {
-        matches!(self, Kind::All | Kind::MergedAll)
+        matches!(self, Combination::All | Combination::MergedAll)
     }
 
     /// The name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::All => "<RequireAll>",
-            Kind::Any => "<RequireAny>",
-            Kind::None => "<RequireNone>",
-            Kind::MergedAll => "AuthMerging All",
-            Kind::MergedAny => "AuthMerging Any",
+            Combination::All => "<RequireAll>",
+            Combination::Any => "<RequireAny>",
+            Combination::None => "<RequireNone>",
+            Combination::MergedAll => "AuthMerging All",
+            Combination::MergedAny => "AuthMerging Any",
         }
     }
 }
@@ -142,7 +142,7 @@ impl Run {
 /// Parts, and how they are combined.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    kind: Kind,
+    kind: Combination,
     parts: Vec<Node>,
     runs: Vec<Run>,
     /// Whether it may have to wait.
@@ -150,11 +150,11 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(kind: Kind) -> Group {
+    pub(super) fn new(kind: Combination) -> Group {
         Group { kind, parts: Vec::new(), runs: Vec::new(), waits: false }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Combination {
         self.kind
     }
 

@@ -96,17 +96,20 @@ fn inner_rules_replace_unless_they_are_merged() {
     let origin = conf::Origin { source: Arc::new(conf::Source::new("f")), line: 1 };
     let wanted = |merging: Option<Merging>, rules| Wanted { merging: merging.map(|m| (m, origin.clone())), rules };
     let kind = |wanted: &Wanted| wanted.rules.as_ref().map(|rules| rules.kind());
-    let outer = wanted(None, rules(Kind::Any));
+    let outer = wanted(None, rules(Combination::Any));
     for (inner, want) in [
-        (wanted(None, None), Some(Kind::Any)),
-        (wanted(None, rules(Kind::All)), Some(Kind::All)),
+        (wanted(None, None), Some(Combination::Any)),
+        (wanted(None, rules(Combination::All)), Some(Combination::All)),
         (wanted(Some(Merging::Off), None), None),
-        (wanted(Some(Merging::And), None), Some(Kind::Any)),
-        (wanted(Some(Merging::And), rules(Kind::All)), Some(Kind::MergedAll)),
-        (wanted(Some(Merging::Or), rules(Kind::All)), Some(Kind::MergedAny)),
+        (wanted(Some(Merging::And), None), Some(Combination::Any)),
+        (wanted(Some(Merging::And), rules(Combination::All)), Some(Combination::MergedAll)),
+        (wanted(Some(Merging::Or), rules(Combination::All)), Some(Combination::MergedAny)),
     ] {
         assert_eq!(kind(&Wanted::merge(&outer, &inner)), want, "{inner:?}");
     }
     let nothing = Wanted::default();
-    assert_eq!(kind(&Wanted::merge(&nothing, &wanted(Some(Merging::And), rules(Kind::All)))), Some(Kind::All));
+    assert_eq!(
+        kind(&Wanted::merge(&nothing, &wanted(Some(Merging::And), rules(Combination::All)))),
+        Some(Combination::All)
+    );
 }

@@ -99,10 +99,10 @@ pub(super) async fn propfind(request: &mut Request) -> Result<HandlerResult, Fai
             }
         },
     };
-    let kind = Kind::of(request);
+    let content = ContentMetadata::of(request);
     let discovery = request.dir::<DavDir>().lock_discovery();
     let walk = Walk { request: request.stand_in(), claim, wanted, discovery };
-    let body = written(move |out| async move { walk.write(&out, facts, kind, depth).await }).await;
+    let body = written(move |out| async move { walk.write(&out, facts, content, depth).await }).await;
     Ok(document_response(request, 207, body))
 }
 
@@ -138,15 +138,15 @@ impl Facts {
 
 /// A resource's metadata from the configuration.
 #[derive(Default)]
-struct Kind {
+struct ContentMetadata {
     media_type: Option<String>,
     languages: Vec<String>,
 }
 
-impl Kind {
-    fn of(request: &Request) -> Kind {
+impl ContentMetadata {
+    fn of(request: &Request) -> ContentMetadata {
         let media_type = request.response.content_type().map(str::to_string);
-        Kind { media_type, languages: request.response.content_languages.clone() }
+        ContentMetadata { media_type, languages: request.response.content_languages.clone() }
     }
 }
 
@@ -159,24 +159,24 @@ struct Walk {
 }
 
 impl Walk {
-    async fn write(self, out: &server::Writer, facts: Facts, kind: Kind, depth: Depth) -> io::Result<()> {
+    async fn write(self, out: &server::Writer, facts: Facts, content: ContentMetadata, depth: Depth) -> io::Result<()> {
         out.write(multistatus::begin().as_bytes()).await;
         let mut collections = Vec::new();
         if facts.is_collection() && depth != Depth::Zero {
             collections.push(facts.target.clone());
         }
-        out.write(self.describe(&facts, &kind).as_bytes()).await;
+        out.write(self.describe(&facts, &content).as_bytes()).await;
         while let Some(collection) = collections.pop() {
             let mut members = self.members(&collection).await.into_iter();
             while members.len() > 0 {
                 let found;
                 (found, members) = self.facts(members).await;
                 for facts in found {
-                    let Some(kind) = self.kind(&facts).await else { continue };
+                    let Some(content) = self.content(&facts).await else { continue };
                     if facts.is_collection() && depth == Depth::Infinity {
                         collections.push(facts.target.clone());
                     }
-                    out.write(self.describe(&facts, &kind).as_bytes()).await;
+                    out.write(self.describe(&facts, &content).as_bytes()).await;
                 }
             }
         }
@@ -227,15 +227,15 @@ impl Walk {
     }
 
     /// A member's metadata from the configuration; `None`: the client may not see it, or that is unknown.
-    async fn kind(&self, facts: &Facts) -> Option<Kind> {
+    async fn content(&self, facts: &Facts) -> Option<ContentMetadata> {
         let slash = if facts.is_collection() { "/" } else { "" };
         let found = self.request.lookup_alike(&format!("{}{slash}", http::uri::escape_path(&facts.target.uri))).await;
         // A name that is only locked does not exist.
-        matches!(found.response.status(), ..400 | 404).then(|| Kind::of(&found))
+        matches!(found.response.status(), ..400 | 404).then(|| ContentMetadata::of(&found))
     }
 
     /// The `response` element of a resource.
-    fn describe(&self, facts: &Facts, kind: &Kind) -> String {
+    fn describe(&self, facts: &Facts, content: &ContentMetadata) -> String {
         let none = Vec::new();
         let own = facts.properties.as_ref().unwrap_or_else(|why| {
             let text = format!("{why}: Could not open the property database for {}.", facts.target.uri);
@@ -246,14 +246,14 @@ impl Walk {
         match &self.wanted {
             Wanted::All => {
                 own.iter().for_each(|property| push_line(&mut found, &property.xml));
-                let live = LIVE.iter().filter_map(|(space, local)| self.live(space, local, facts, kind));
+                let live = LIVE.iter().filter_map(|(space, local)| self.live(space, local, facts, content));
                 live.for_each(|text| found.push_str(&text));
             }
             Wanted::Names => {
                 let prefixes = Prefixes::of(own.iter().map(|property| &property.name));
                 declarations = prefixes.declarations().into();
                 own.iter().for_each(|property| push_line(&mut found, &prefixes.empty_element(&property.name)));
-                let is_there = |(space, local): &&(&str, &str)| self.live(space, local, facts, kind).is_some();
+                let is_there = |(space, local): &&(&str, &str)| self.live(space, local, facts, content).is_some();
                 LIVE.iter().filter(is_there).for_each(|(space, local)| {
                     push_line(&mut found, &format!("<{}:{local}/>", prefix(space)));
                 });
@@ -262,7 +262,7 @@ impl Walk {
                 declarations = all.into();
                 let own: HashMap<&Name, &Property> = own.iter().map(|property| (&property.name, property)).collect();
                 for (name, empty) in names {
-                    if let Some(text) = self.live(&name.space, &name.local, facts, kind) {
+                    if let Some(text) = self.live(&name.space, &name.local, facts, content) {
                         found.push_str(&text);
                     } else if let Some(property) = own.get(name) {
                         push_line(&mut found, &property.xml);
@@ -287,7 +287,7 @@ impl Walk {
     }
 
     /// A live property, as an element and a line.
-    fn live(&self, space: &str, local: &str, facts: &Facts, kind: &Kind) -> Option<String> {
+    fn live(&self, space: &str, local: &str, facts: &Facts, content: &ContentMetadata) -> Option<String> {
         let file = facts.meta.filter(|meta| !meta.is_dir());
         let date = |nanoseconds: i128| nanoseconds.div_euclid(1_000_000_000) as i64;
         let has_locks = self.claim.locks.is_some();
@@ -317,9 +317,9 @@ impl Walk {
                 facts.locks.iter().map(|lock| lock.describe(locks::now())).collect()
             }
             (DAV, "getcontenttype") if facts.is_collection() => COLLECTION.to_string(),
-            (DAV, "getcontenttype") => escape(kind.media_type.as_deref().filter(|_| file.is_some())?),
-            (DAV, "getcontentlanguage") if file.is_some() && !kind.languages.is_empty() => {
-                escape(&kind.languages.join(", "))
+            (DAV, "getcontenttype") => escape(content.media_type.as_deref().filter(|_| file.is_some())?),
+            (DAV, "getcontentlanguage") if file.is_some() && !content.languages.is_empty() => {
+                escape(&content.languages.join(", "))
             }
             _ => return None,
         };

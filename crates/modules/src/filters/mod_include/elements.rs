@@ -15,7 +15,7 @@ use crate::generators::mod_autoindex::abbreviated_size;
 
 /// The kind of an element, from its name.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ElementName {
     If,
     Elif,
     Else,
@@ -32,35 +32,35 @@ enum Kind {
     Exec(Executor),
 }
 
-impl Kind {
+impl ElementName {
     /// The kind with this name. There is no `exec` without a module that runs scripts.
-    fn named(name: &str, request: &Request) -> Option<Kind> {
+    fn named(name: &str, request: &Request) -> Option<ElementName> {
         Some(match name {
-            "if" => Kind::If,
-            "elif" => Kind::Elif,
-            "else" => Kind::Else,
-            "endif" => Kind::Endif,
-            "comment" => Kind::Comment,
-            "set" => Kind::Set,
-            "echo" => Kind::Echo,
-            "config" => Kind::Config,
-            "include" => Kind::Include,
-            "flastmod" => Kind::FileFact(FileFact::Modified),
-            "fsize" => Kind::FileFact(FileFact::Size),
-            "printenv" => Kind::Printenv,
-            "exec" => Kind::Exec(exec::executor(request)?),
+            "if" => ElementName::If,
+            "elif" => ElementName::Elif,
+            "else" => ElementName::Else,
+            "endif" => ElementName::Endif,
+            "comment" => ElementName::Comment,
+            "set" => ElementName::Set,
+            "echo" => ElementName::Echo,
+            "config" => ElementName::Config,
+            "include" => ElementName::Include,
+            "flastmod" => ElementName::FileFact(FileFact::Modified),
+            "fsize" => ElementName::FileFact(FileFact::Size),
+            "printenv" => ElementName::Printenv,
+            "exec" => ElementName::Exec(exec::executor(request)?),
             _ => return None,
         })
     }
 
     /// Whether it is executed even in a part that is not sent, because it may end that part.
     fn is_conditional(self) -> bool {
-        matches!(self, Kind::If | Kind::Elif | Kind::Else | Kind::Endif)
+        matches!(self, ElementName::If | ElementName::Elif | ElementName::Else | ElementName::Endif)
     }
 
     /// The module that logs its errors.
     fn module(self) -> &'static str {
-        if let Kind::Exec(by) = self { by.module } else { "include" }
+        if let ElementName::Exec(by) = self { by.module } else { "include" }
     }
 }
 
@@ -94,7 +94,7 @@ impl Page {
     /// Executes an element, or reports that it is unknown or has the wrong number of arguments.
     pub(super) async fn element(&mut self, element: Element, out: &Writer) -> io::Result<()> {
         let Element { name, arguments } = element;
-        let Some(kind) = Kind::named(&name, &self.own) else {
+        let Some(kind) = ElementName::named(&name, &self.own) else {
             self.log(Level::Error, &format!("AH01371: unknown directive \"{name}\" in parsed doc {}", self.file()));
             self.fail(out).await;
             return Ok(());
@@ -109,18 +109,18 @@ impl Page {
             return Ok(());
         }
         let done = match kind {
-            Kind::If => return self.begin_if(arguments, out).await,
-            Kind::Elif => return self.elif(arguments, out).await,
-            Kind::Else => return self.otherwise(&arguments, out).await,
-            Kind::Endif => return self.endif(&arguments, out).await,
-            Kind::Include => return self.include(arguments, out).await,
-            Kind::Exec(by) => return self.exec(by, arguments, out).await,
-            Kind::Comment => Ok(()),
-            Kind::Set => self.set(arguments).await,
-            Kind::Echo => self.echo(arguments, out).await,
-            Kind::Config => self.config(arguments).await,
-            Kind::FileFact(fact) => self.show_fact(fact, arguments, out).await,
-            Kind::Printenv => {
+            ElementName::If => return self.begin_if(arguments, out).await,
+            ElementName::Elif => return self.elif(arguments, out).await,
+            ElementName::Else => return self.otherwise(&arguments, out).await,
+            ElementName::Endif => return self.endif(&arguments, out).await,
+            ElementName::Include => return self.include(arguments, out).await,
+            ElementName::Exec(by) => return self.exec(by, arguments, out).await,
+            ElementName::Comment => Ok(()),
+            ElementName::Set => self.set(arguments).await,
+            ElementName::Echo => self.echo(arguments, out).await,
+            ElementName::Config => self.config(arguments).await,
+            ElementName::FileFact(fact) => self.show_fact(fact, arguments, out).await,
+            ElementName::Printenv => {
                 self.printenv(out).await;
                 Ok(())
             }
@@ -132,21 +132,23 @@ impl Page {
     }
 
     /// The message for an element with too few arguments, or too many.
-    fn wrong_number(&self, kind: Kind, name: &str, count: usize) -> Option<String> {
+    fn wrong_number(&self, kind: ElementName, name: &str, count: usize) -> Option<String> {
         let file = self.file();
         let (least, number) = match kind {
             // Conditional elements count their own arguments, and a comment may have any.
-            Kind::If | Kind::Elif | Kind::Else | Kind::Endif | Kind::Comment => return None,
-            Kind::Printenv => {
+            ElementName::If | ElementName::Elif | ElementName::Else | ElementName::Endif | ElementName::Comment => {
+                return None;
+            }
+            ElementName::Printenv => {
                 return (count > 0).then(|| format!("AH01367: printenv directive does not take tags in {file}"));
             }
-            Kind::Set => (2, "AH01362"),
-            Kind::Echo => (1, "AH01343"),
-            Kind::Config => (1, "AH01347"),
-            Kind::Include => (1, "AH01341"),
-            Kind::FileFact(FileFact::Modified) => (1, "AH01351"),
-            Kind::FileFact(FileFact::Size) => (1, "AH01350"),
-            Kind::Exec(_) => (1, "AH03195"),
+            ElementName::Set => (2, "AH01362"),
+            ElementName::Echo => (1, "AH01343"),
+            ElementName::Config => (1, "AH01347"),
+            ElementName::Include => (1, "AH01341"),
+            ElementName::FileFact(FileFact::Modified) => (1, "AH01351"),
+            ElementName::FileFact(FileFact::Size) => (1, "AH01350"),
+            ElementName::Exec(_) => (1, "AH03195"),
         };
         (count < least).then(|| format!("{number}: missing argument for {name} element in {file}"))
     }

@@ -9,7 +9,7 @@ use server::paths::base_name;
 
 /// The property by which `AddIcon` and similar directives select files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SelectedBy {
     Path,
     Type,
     Encoding,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 /// An icon, an alternative text, or a name to be ignored, and the files it is for.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    pub(super) kind: Kind,
+    pub(super) kind: SelectedBy,
     pub(super) to: String,
     pub(super) path: String,
     pub(super) data: Arc<str>,
@@ -32,12 +32,12 @@ pub(super) const BLANK: &str = "^^BLANKICON^^";
 
 impl Item {
     /// `path` is the place of the directive.
-    pub(super) fn new(kind: Kind, to: &str, path: &str, data: &str) -> Item {
+    pub(super) fn new(kind: SelectedBy, to: &str, path: &str, data: &str) -> Item {
         let to = match kind {
-            Kind::Path if to == "**DIRECTORY**" => format!("*{DIRECTORY}"),
+            SelectedBy::Path if to == "**DIRECTORY**" => format!("*{DIRECTORY}"),
             // A name without wildcards is the end of a path.
-            Kind::Path if !fnmatch::is_wildcard(to) => format!("*{to}"),
-            Kind::Encoding => to.to_ascii_lowercase(),
+            SelectedBy::Path if !fnmatch::is_wildcard(to) => format!("*{to}"),
+            SelectedBy::Encoding => to.to_ascii_lowercase(),
             _ => to.to_string(),
         };
         Item { kind, to, path: format!("{path}*"), data: data.into() }
@@ -51,15 +51,15 @@ impl Item {
         if self.to.is_empty() {
             return true;
         }
-        if self.kind == Kind::Path || special {
+        if self.kind == SelectedBy::Path || special {
             return wildcard(&self.to, path);
         }
         let Some(file) = file else { return false };
         match (self.kind, &file.response.content_encoding) {
-            (Kind::Type, None) => file.response.content_type().is_some_and(|text| {
+            (SelectedBy::Type, None) => file.response.content_type().is_some_and(|text| {
                 wildcard_ignoring_case(&self.to, text.split(';').next().unwrap_or_default().trim())
             }),
-            (Kind::Encoding, Some(coding)) => wildcard_ignoring_case(&self.to, coding),
+            (SelectedBy::Encoding, Some(coding)) => wildcard_ignoring_case(&self.to, coding),
             _ => false,
         }
     }

@@ -3,7 +3,7 @@
 use conf::values::atoi;
 use conf::{Cmd, Origin, Outcome, Setting};
 
-use super::items::{Description, Item, Kind};
+use super::items::{Description, Item, SelectedBy};
 use super::options::{WIDTH, Width};
 use super::settings::{IndexDir, Key};
 
@@ -18,11 +18,11 @@ fn place_path(cmd: &Cmd<'_>) -> String {
     if is_directory && !path.ends_with('/') { format!("{path}/") } else { path.to_string() }
 }
 
-fn item(cmd: &Cmd<'_>, kind: Kind, to: &str, data: &str) -> Item {
+fn item(cmd: &Cmd<'_>, kind: SelectedBy, to: &str, data: &str) -> Item {
     Item::new(kind, to, &place_path(cmd), data)
 }
 
-pub(super) fn add_icon(cmd: &mut Cmd<'_>, kind: Kind, icon: &str, to: &str) -> Outcome {
+pub(super) fn add_icon(cmd: &mut Cmd<'_>, kind: SelectedBy, icon: &str, to: &str) -> Outcome {
     let url = match icon.strip_prefix('(') {
         None => icon,
         Some(pair) => {
@@ -37,14 +37,14 @@ pub(super) fn add_icon(cmd: &mut Cmd<'_>, kind: Kind, icon: &str, to: &str) -> O
     Ok(())
 }
 
-pub(super) fn add_alt(cmd: &mut Cmd<'_>, kind: Kind, alt: &str, to: &str) -> Outcome {
+pub(super) fn add_alt(cmd: &mut Cmd<'_>, kind: SelectedBy, alt: &str, to: &str) -> Outcome {
     let (item, origin) = (item(cmd, kind, to, alt), cmd.origin());
     cmd.dir.edit::<IndexDir>().alts.push(item, &origin);
     Ok(())
 }
 
 pub(super) fn add_ignored(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
-    let (item, origin) = (item(cmd, Kind::Ignore, name, ""), cmd.origin());
+    let (item, origin) = (item(cmd, SelectedBy::Ignore, name, ""), cmd.origin());
     cmd.dir.edit::<IndexDir>().ignored.list.push(item, &origin);
     Ok(())
 }

@@ -6,8 +6,8 @@ use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
 use runtime::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, State};
 
-use super::text::Kind::{Counter, Gauge, Histogram, Info};
-use super::text::{Family, Kind, Sample};
+use super::text::MetricType::{Counter, Gauge, Histogram, Info};
+use super::text::{Family, MetricType, Sample};
 use crate::ssl::mod_ssl::Expiry;
 
 /// All of them, in the order of the page.
@@ -210,7 +210,7 @@ fn scripts(gate: &GateStatus) -> Vec<Family> {
 
 /// Pools of backends: a line for each of them.
 fn backends(pools: &[PoolStats]) -> Vec<Family> {
-    let each = |kind: Kind, name, unit, help, of: fn(&PoolStats) -> String| {
+    let each = |kind: MetricType, name, unit, help, of: fn(&PoolStats) -> String| {
         let suffix = if kind == Counter { "_total" } else { "" };
         let line = |pool: &PoolStats| Sample { suffix, labels: vec![("pool", pool.name.clone())], value: of(pool) };
         family(kind, name, unit, help, pools.iter().map(line).collect())
@@ -315,12 +315,18 @@ fn bound(micros: u64) -> String {
     format!("{:?}", micros as f64 / 1e6).replace("e-5", "e-05")
 }
 
-fn family(kind: Kind, name: &'static str, unit: &'static str, help: &'static str, samples: Vec<Sample>) -> Family {
+fn family(
+    kind: MetricType,
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    samples: Vec<Sample>,
+) -> Family {
     Family { name, kind, unit, help, samples }
 }
 
 /// A family that consists of one number without labels.
-fn one(kind: Kind, name: &'static str, unit: &'static str, help: &'static str, value: String) -> Family {
+fn one(kind: MetricType, name: &'static str, unit: &'static str, help: &'static str, value: String) -> Family {
     let suffix = if kind == Counter { "_total" } else { "" };
     family(kind, name, unit, help, vec![Sample { suffix, labels: Vec::new(), value }])
 }

@@ -20,7 +20,7 @@ impl Format {
 
 /// How the numbers of a family are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     /// A number that only grows, except for restarts.
     Counter,
     Gauge,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 pub(super) struct Family {
     /// Without the suffix that its kind requires; it ends with the unit, if there is one.
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricType,
     pub(super) unit: &'static str,
     pub(super) help: &'static str,
     pub(super) samples: Vec<Sample>,
@@ -73,12 +73,12 @@ pub(super) fn write(families: &[Family], format: Format) -> String {
 fn head(out: &mut String, family: &Family, format: Format) {
     let Family { name, kind, unit, help, .. } = family;
     let (suffix, kind) = match (kind, format) {
-        (Kind::Counter, Format::OpenMetrics) => ("", "counter"),
-        (Kind::Counter, Format::Plain) => ("_total", "counter"),
-        (Kind::Info, Format::OpenMetrics) => ("", "info"),
-        (Kind::Info, Format::Plain) => ("_info", "gauge"),
-        (Kind::Gauge, _) => ("", "gauge"),
-        (Kind::Histogram, _) => ("", "histogram"),
+        (MetricType::Counter, Format::OpenMetrics) => ("", "counter"),
+        (MetricType::Counter, Format::Plain) => ("_total", "counter"),
+        (MetricType::Info, Format::OpenMetrics) => ("", "info"),
+        (MetricType::Info, Format::Plain) => ("_info", "gauge"),
+        (MetricType::Gauge, _) => ("", "gauge"),
+        (MetricType::Histogram, _) => ("", "histogram"),
     };
     let _ = writeln!(out, "# TYPE tsubame_{name}{suffix} {kind}");
     if format == Format::OpenMetrics && !unit.is_empty() {
@@ -102,12 +102,18 @@ mod tests {
         let families = [
             Family {
                 name: "sent_bytes",
-                kind: Kind::Counter,
+                kind: MetricType::Counter,
                 unit: "bytes",
                 help: "Sent.",
                 samples: vec![sample("_total", vec![("a", "1".into()), ("b", "x\"\\\n".into())], "7")],
             },
-            Family { name: "x", kind: Kind::Info, unit: "", help: "X.", samples: vec![sample("_info", vec![], "1")] },
+            Family {
+                name: "x",
+                kind: MetricType::Info,
+                unit: "",
+                help: "X.",
+                samples: vec![sample("_info", vec![], "1")],
+            },
         ];
         let line = "tsubame_sent_bytes_total{a=\"1\",b=\"x\\\"\\\\\\n\"} 7\n";
         let want = format!(

@@ -52,7 +52,7 @@ impl<E: Escape, const MAX: usize> Escape for Cut<E, MAX> {
 
 /// The kind of an appended field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     /// Digits, perhaps with a sign.
     Number,
     Text,
@@ -61,9 +61,9 @@ pub(super) enum Kind {
 }
 
 /// Appends the sign for a missing value.
-pub(super) fn nothing(out: &mut Vec<u8>) -> Kind {
+pub(super) fn nothing(out: &mut Vec<u8>) -> FieldKind {
     out.push(b'-');
-    Kind::Nothing
+    FieldKind::Nothing
 }
 
 /// Appends bytes; escapes quotes, backslashes, control characters and everything that is not ASCII (`\"`, `
@@ -107,7 +107,7 @@ fn special(out: &mut Vec<u8>, byte: u8) {
 }
 
 /// Appends a number.
-pub(super) fn number(out: &mut Vec<u8>, number: u64) -> Kind {
+pub(super) fn number(out: &mut Vec<u8>, number: u64) -> FieldKind {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), number);
     loop {
@@ -119,7 +119,7 @@ pub(super) fn number(out: &mut Vec<u8>, number: u64) -> Kind {
         }
     }
     out.extend_from_slice(&digits[at..]);
-    Kind::Number
+    FieldKind::Number
 }
 
 #[cfg(test)]

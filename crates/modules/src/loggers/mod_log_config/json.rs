@@ -3,7 +3,7 @@
 
 use conf::expr::Options;
 
-use super::escape::{Escape, Kind};
+use super::escape::{Escape, FieldKind};
 use super::format::{Format, Item};
 
 /// The nickname of a predefined format.
@@ -58,13 +58,13 @@ fn string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends a whole value: a number, a string with its quotes, `null`.
-pub(super) fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Kind) {
+pub(super) fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> FieldKind) {
     let start = out.len();
     out.push(b'"');
     match write(out) {
-        Kind::Text => out.push(b'"'),
-        Kind::Number => _ = out.remove(start),
-        Kind::Nothing => {
+        FieldKind::Text => out.push(b'"'),
+        FieldKind::Number => _ = out.remove(start),
+        FieldKind::Nothing => {
             out.truncate(start);
             out.extend_from_slice(b"null");
         }
@@ -151,7 +151,9 @@ mod tests {
     #[test]
     fn values_are_whole() {
         let mut out = Vec::new();
-        for (text, kind) in [("12", Kind::Number), ("a", Kind::Text), ("-", Kind::Nothing), ("", Kind::Text)] {
+        for (text, kind) in
+            [("12", FieldKind::Number), ("a", FieldKind::Text), ("-", FieldKind::Nothing), ("", FieldKind::Text)]
+        {
             value(&mut out, |out| {
                 out.extend_from_slice(text.as_bytes());
                 kind

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use server::{Previous, Request};
 use sys::process::Status;
 
-use super::escape::{Apache, Cut, Escape, Kind, nothing, number};
+use super::escape::{Apache, Cut, Escape, FieldKind, nothing, number};
 use super::format::{Cost, Field, Format, Item, Unit, What};
 use super::json::{self, Json};
 use crate::loggers::mod_logio::LogIoDir;
@@ -50,7 +50,7 @@ impl Field {
         self.statuses.is_empty() || self.statuses.contains(&request.response.status()) != self.negated
     }
 
-    fn write<E: Escape>(&self, request: &Request, out: &mut Vec<u8>) -> Kind {
+    fn write<E: Escape>(&self, request: &Request, out: &mut Vec<u8>) -> FieldKind {
         if !self.is_wanted(request) {
             return nothing(out);
         }
@@ -113,7 +113,7 @@ impl Field {
             What::Status => number(out, original.map_or(request.response.status(), |original| original.status).into()),
             What::Time(item) if item.is_number() => {
                 item.write(out, since_1970(request), sent.duration);
-                Kind::Number
+                FieldKind::Number
             }
             What::Time(item) => own::<E>(out, |out| item.write(out, since_1970(request), sent.duration)),
             What::Duration(unit) => duration(out, sent.duration, *unit),
@@ -142,7 +142,7 @@ impl Field {
 }
 
 /// Empty if no script ran, or if it has not ended yet.
-fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
+fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> FieldKind {
     let Some(run) = &request.account.script else { return nothing(out) };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     match (cost, run.ended()) {
@@ -156,43 +156,43 @@ fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> Kind {
                 Status::Exited(status) => plain(out, format_args!("{status}")),
                 Status::Signaled { signal, .. } => plain(out, format_args!("-{}", signal.number())),
             };
-            Kind::Number
+            FieldKind::Number
         }
     }
 }
 
-fn text<E: Escape>(out: &mut Vec<u8>, value: Option<&str>) -> Kind {
+fn text<E: Escape>(out: &mut Vec<u8>, value: Option<&str>) -> FieldKind {
     match value {
         Some(value) => bytes::<E>(out, &http::text::to_bytes(value)),
         None => nothing(out),
     }
 }
 
-fn bytes<E: Escape>(out: &mut Vec<u8>, bytes: &[u8]) -> Kind {
+fn bytes<E: Escape>(out: &mut Vec<u8>, bytes: &[u8]) -> FieldKind {
     E::text(out, bytes);
-    Kind::Text
+    FieldKind::Text
 }
 
 /// A text of the configuration.
-fn own<E: Escape>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Kind {
+fn own<E: Escape>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> FieldKind {
     let start = out.len();
     write(out);
     E::settle(out, start);
-    Kind::Text
+    FieldKind::Text
 }
 
 /// Our own text, in which nothing is special.
-fn letters(out: &mut Vec<u8>, text: &str) -> Kind {
+fn letters(out: &mut Vec<u8>, text: &str) -> FieldKind {
     out.extend_from_slice(text.as_bytes());
-    Kind::Text
+    FieldKind::Text
 }
 
-fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> Kind {
+fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> FieldKind {
     out.write_fmt(text).unwrap_or_else(|_| unreachable!("a vector takes everything"));
-    Kind::Text
+    FieldKind::Text
 }
 
-fn address(out: &mut Vec<u8>, ip: IpAddr) -> Kind {
+fn address(out: &mut Vec<u8>, ip: IpAddr) -> FieldKind {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
             let [a, b, c, d] = ip.octets();
@@ -201,13 +201,13 @@ fn address(out: &mut Vec<u8>, ip: IpAddr) -> Kind {
                 out.push(b'.');
                 number(out, octet.into());
             }
-            Kind::Text
+            FieldKind::Text
         }
         IpAddr::V6(ip) => plain(out, format_args!("{ip}")),
     }
 }
 
-fn port(out: &mut Vec<u8>, address: SocketAddr) -> Kind {
+fn port(out: &mut Vec<u8>, address: SocketAddr) -> FieldKind {
     number(out, address.port().into())
 }
 
@@ -230,7 +230,7 @@ fn since_1970(request: &Request) -> Duration {
     request.account.time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> Kind {
+fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> FieldKind {
     number(
         out,
         match unit {
@@ -241,32 +241,32 @@ fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> Kind {
     )
 }
 
-fn user<E: Escape>(out: &mut Vec<u8>, user: Option<&str>) -> Kind {
+fn user<E: Escape>(out: &mut Vec<u8>, user: Option<&str>) -> FieldKind {
     match user {
         Some("") => {
             out.extend_from_slice(E::EMPTY_USER);
-            Kind::Text
+            FieldKind::Text
         }
         user => text::<E>(out, user),
     }
 }
 
 /// With its `?`; empty without a query.
-fn query<E: Escape>(out: &mut Vec<u8>, args: &Option<String>) -> Kind {
+fn query<E: Escape>(out: &mut Vec<u8>, args: &Option<String>) -> FieldKind {
     if let Some(args) = args {
         out.push(b'?');
         text::<E>(out, Some(args));
     }
-    Kind::Text
+    FieldKind::Text
 }
 
-fn handler<E: Escape>(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) -> Kind {
+fn handler<E: Escape>(out: &mut Vec<u8>, request: &Request, original: Option<&Previous>) -> FieldKind {
     let handler = original.map_or(request.mapped.handler.as_ref(), |original| original.handler.as_ref());
     text::<E>(out, handler.map(AsRef::as_ref))
 }
 
 /// The request line, without a password in its target.
-fn line<E: Escape>(out: &mut Vec<u8>, line: &[u8]) -> Kind {
+fn line<E: Escape>(out: &mut Vec<u8>, line: &[u8]) -> FieldKind {
     match password(line) {
         Some((start, end)) => {
             E::text(out, &line[..start]);

@@ -21,7 +21,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from
 
 /// The facts beside the domain that an order depends on.
 #[derive(Debug)]
-pub(super) struct Means {
+pub(super) struct OrderContext {
     /// Whether the server is reachable at port 80, and at port 443.
     pub(super) reachable: (bool, bool),
     /// The user and group of the children.

@@ -8,7 +8,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
-use super::acme::{Failed, Means, wait_for};
+use super::acme::{Failed, OrderContext, wait_for};
 use super::client::Client;
 use super::domains::Domain;
 use super::keys::{self, KeyKind};
@@ -18,18 +18,18 @@ use super::{certificates, proofs};
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
 /// Fetches new certificates for a domain from the authority at this URL, and replaces the current ones.
-pub(super) async fn renew(domain: &Domain, authority: &str, means: &Means) -> Result<(), Failed> {
-    let client = Client::new(domain.conf().ca_file.get().and_then(Option::as_deref), means.proxy.as_deref())?;
-    let fetched = fetch(domain, authority, means, &client).await;
+pub(super) async fn renew(domain: &Domain, authority: &str, context: &OrderContext) -> Result<(), Failed> {
+    let client = Client::new(domain.conf().ca_file.get().and_then(Option::as_deref), context.proxy.as_deref())?;
+    let fetched = fetch(domain, authority, context, &client).await;
     fetched.map_err(|failed| Failed { retry_after: client.retry_after(), ..failed })
 }
 
-async fn fetch(domain: &Domain, authority: &str, means: &Means, client: &Client) -> Result<(), Failed> {
+async fn fetch(domain: &Domain, authority: &str, context: &OrderContext, client: &Client) -> Result<(), Failed> {
     let (id, account) = account(domain, authority, client).await?;
     domain.store.begin(&domain.name)?;
     let tmp = |file: &str| ["tmp".to_string(), domain.name.clone(), file.to_string()];
     for kind in domain.key_kinds() {
-        let ordered = order(domain, &account, *kind, means, client).await;
+        let ordered = order(domain, &account, *kind, context, client).await;
         if let Err(Failed { problem, .. }) = &ordered
             && problem == NO_ACCOUNT
         {
@@ -136,7 +136,7 @@ async fn order(
     domain: &Domain,
     account: &Account,
     kind: KeyKind,
-    means: &Means,
+    context: &OrderContext,
     client: &Client,
 ) -> Result<(String, String), Failed> {
     let identifiers: Vec<Identifier> = domain.names.iter().cloned().map(Identifier::Dns).collect();
@@ -152,9 +152,9 @@ async fn order(
     }
     let mut order = account.new_order(&wanted).await?;
     let mut proofs = Vec::new();
-    let proven = proofs::prove(domain, &mut order, means, client, &mut proofs).await;
+    let proven = proofs::prove(domain, &mut order, context, client, &mut proofs).await;
     for proof in &proofs {
-        proofs::withdraw(domain, proof, means).await;
+        proofs::withdraw(domain, proof, context).await;
     }
     proven?;
     let key = kind.generate()?;

@@ -3,7 +3,7 @@
 
 use instant_acme::{AuthorizationStatus, Challenge, ChallengeType, Identifier, Order, OrderStatus};
 
-use super::acme::{Failed, Means, refused, wait_for};
+use super::acme::{Failed, OrderContext, refused, wait_for};
 use super::client::Client;
 use super::domains::Domain;
 use super::keys::{self, KeyKind};
@@ -23,12 +23,12 @@ pub(super) struct Proof {
 pub(super) async fn prove(
     domain: &Domain,
     order: &mut Order,
-    means: &Means,
+    context: &OrderContext,
     client: &Client,
     proofs: &mut Vec<Proof>,
 ) -> Result<(), Failed> {
     let ready = |status| matches!(status, OrderStatus::Ready | OrderStatus::Valid);
-    let proven = match respond_to_challenges(domain, order, means, proofs).await {
+    let proven = match respond_to_challenges(domain, order, context, proofs).await {
         Ok(()) => wait_for(order, client, ready).await,
         failed => failed,
     };
@@ -42,10 +42,10 @@ pub(super) async fn prove(
 async fn respond_to_challenges(
     domain: &Domain,
     order: &mut Order,
-    means: &Means,
+    context: &OrderContext,
     proofs: &mut Vec<Proof>,
 ) -> Result<(), Failed> {
-    let readers = means.children.map(|(_, group)| group);
+    let readers = context.children.map(|(_, group)| group);
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -59,8 +59,8 @@ async fn respond_to_challenges(
             Identifier::Dns(name) if is_ordered(domain, name) => name.clone(),
             other => return Err(Failed::new(format!("an authorization for {other:?}, which was not ordered"))),
         };
-        let (usable, offered) = usable(domain, &authorization.challenges, authorization.wildcard, means);
-        let Some(kind) = usable else { return Err(Failed::new(none_usable(domain, &name, &offered, means))) };
+        let (usable, offered) = usable(domain, &authorization.challenges, authorization.wildcard, context);
+        let Some(kind) = usable else { return Err(Failed::new(none_usable(domain, &name, &offered, context))) };
         runtime::log!("md", Debug, "Setting up challenge '{}' for domain {name}", kind_name(&kind));
         let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
         let proof = challenge.key_authorization();
@@ -80,7 +80,7 @@ async fn respond_to_challenges(
             }
             _ => {
                 let line = domain.conf().dns01.get().map_or("", String::as_str);
-                notify::run(line, &["setup", &name, &proof.dns_value()], means.children).await.map_err(|error| {
+                notify::run(line, &["setup", &name, &proof.dns_value()], context.children).await.map_err(|error| {
                     Failed::new(format!("{name}: dns-01 setup command failed to execute for {name}: {error}"))
                 })?;
             }
@@ -96,30 +96,35 @@ fn is_ordered(domain: &Domain, name: &str) -> bool {
 }
 
 /// Removes a challenge response that is no longer needed.
-pub(super) async fn withdraw(domain: &Domain, proof: &Proof, means: &Means) {
+pub(super) async fn withdraw(domain: &Domain, proof: &Proof, context: &OrderContext) {
     let Proof { name, kind, value } = proof;
     if *kind != ChallengeType::Dns01 {
         return domain.store.remove_challenges(name);
     }
     let line = domain.conf().dns01.get().map_or("", String::as_str);
     let arguments = ["teardown", name, value];
-    let count = if means.dns01_version == 1 { 2 } else { 3 };
-    if let Err(error) = notify::run(line, &arguments[..count], means.children).await {
+    let count = if context.dns01_version == 1 { 2 } else { 3 };
+    if let Err(error) = notify::run(line, &arguments[..count], context.children).await {
         runtime::log!("md", Warn, "{name}: dns-01 teardown command failed ({error}) for {name}");
     }
 }
 
 /// The first challenge type for a name that both sides support, and the names of the offered ones.
-fn usable(domain: &Domain, offered: &[Challenge], wildcard: bool, means: &Means) -> (Option<ChallengeType>, String) {
+fn usable(
+    domain: &Domain,
+    offered: &[Challenge],
+    wildcard: bool,
+    context: &OrderContext,
+) -> (Option<ChallengeType>, String) {
     let names: Vec<&str> = offered.iter().map(|challenge| kind_name(&challenge.r#type)).collect();
-    let kinds = available(domain, means).into_iter();
+    let kinds = available(domain, context).into_iter();
     let usable = kinds.filter(|kind| !wildcard || *kind == ChallengeType::Dns01);
     let found = usable.into_iter().find(|kind| offered.iter().any(|challenge| challenge.r#type == *kind));
     (found, names.join(" "))
 }
 
 /// The challenge types that the configuration allows, in its order (`MDCAChallenges`).
-fn available(domain: &Domain, means: &Means) -> Vec<ChallengeType> {
+fn available(domain: &Domain, context: &OrderContext) -> Vec<ChallengeType> {
     const ALL: [(&str, ChallengeType); 3] = [
         ("tls-alpn-01", ChallengeType::TlsAlpn01),
         ("http-01", ChallengeType::Http01),
@@ -130,7 +135,7 @@ fn available(domain: &Domain, means: &Means) -> Vec<ChallengeType> {
         Some(names) => names.iter().filter_map(|name| known(name)).collect(),
         None => ALL.iter().map(|(_, kind)| kind.clone()).collect(),
     };
-    let (http, https) = means.reachable;
+    let (http, https) = context.reachable;
     let is_usable = |kind: &ChallengeType| match kind {
         ChallengeType::TlsAlpn01 => https && domain.takes_tls_alpn,
         ChallengeType::Http01 => http,
@@ -139,10 +144,10 @@ fn available(domain: &Domain, means: &Means) -> Vec<ChallengeType> {
     kinds.into_iter().filter(is_usable).collect()
 }
 
-fn none_usable(domain: &Domain, name: &str, offered: &str, means: &Means) -> String {
-    let kinds = available(domain, means);
+fn none_usable(domain: &Domain, name: &str, offered: &str, context: &OrderContext) -> String {
+    let kinds = available(domain, context);
     let names: Vec<&str> = kinds.iter().map(kind_name).collect();
-    let (http, https) = means.reachable;
+    let (http, https) = context.reachable;
     let mut text = format!(
         "None of offered challenge types for domain {name} are supported. The server offered '{offered}' and available are: \
          '{}'.",

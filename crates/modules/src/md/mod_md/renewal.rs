@@ -25,7 +25,7 @@ use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 use sys::watch::{Interest, watch};
 
-use super::acme::{Failed, LETS_ENCRYPT, Means};
+use super::acme::{Failed, LETS_ENCRYPT, OrderContext};
 use super::certificates::{self, Due};
 use super::domains::{self, Domain, Progress};
 use super::settings::MdServer;
@@ -47,11 +47,11 @@ const WARN_EVERY: i64 = 24 * 60 * 60;
 pub(super) static HELPER: HelperHook = helper;
 
 /// The helper's work for one configuration.
-struct Steward {
+struct RenewalTask {
     server: Arc<Server>,
     domains: Vec<Arc<Domain>>,
     store: Store,
-    means: Means,
+    context: OrderContext,
     conf: MdServer,
     parent: Pid,
     reloader: Mutex<Reloader>,
@@ -79,17 +79,21 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
     let not = |is: bool| if is { "" } else { " not" };
     let (http, https) = (not(reachable.0), not(reachable.1));
     runtime::log!("md", Debug, "AH10037: server seems{http} reachable via http: and{https} reachable via https:");
-    let means =
-        Means { reachable, children, proxy: conf.http_proxy.get().cloned(), dns01_version: conf.dns01_version() };
+    let context = OrderContext {
+        reachable,
+        children,
+        proxy: conf.http_proxy.get().cloned(),
+        dns01_version: conf.dns01_version(),
+    };
     let (server, parent) = (server.clone(), Pid::own());
     let (reloader, lock) = (Mutex::default(), Mutex::default());
-    let steward = Steward { server, domains, store, means, conf, parent, reloader, lock };
+    let task = RenewalTask { server, domains, store, context, conf, parent, reloader, lock };
     Ok(Some(HelperProcess {
         name: "md",
         count: 1,
         privileged: true,
         life: Box::new(move |orders| {
-            let work = steward.live(orders);
+            let work = task.live(orders);
             EventLoop::new(|| ())?.run(work)?
         }),
     }))
@@ -104,7 +108,7 @@ fn listens(tree: &[Node], port: Option<u16>) -> bool {
     })
 }
 
-impl Steward {
+impl RenewalTask {
     /// Works until any order from the parent arrives; the store tells a successor where to continue.
     async fn live(&self, orders: &SignalFd) -> io::Result<()> {
         let order = watch(orders.descriptor(), Interest::READABLE)?;
@@ -192,7 +196,7 @@ impl Steward {
         let authorities = authorities(domain);
         let failover = job.errors / self.conf.retry_failover();
         let authority = authorities[failover as usize % authorities.len()];
-        match order::renew(domain, authority, &self.means).await {
+        match order::renew(domain, authority, &self.context).await {
             Ok(()) => {
                 runtime::log!(
                     "md",
@@ -212,7 +216,7 @@ impl Steward {
                 }
                 self.notify("renewed", domain).await;
                 if let Some(line) = self.conf.notify.get().filter(|line| !line.is_empty())
-                    && let Err(error) = notify::run(line, &[name], self.means.children).await
+                    && let Err(error) = notify::run(line, &[name], self.context.children).await
                 {
                     runtime::log!("md", Error, "MDNotifyCmd {line} failed: {error}");
                 }
@@ -256,7 +260,7 @@ impl Steward {
     /// Runs the program of `MDMessageCmd` for an event. `false`: the program vetoes it.
     async fn notify(&self, event: &str, domain: &Domain) -> bool {
         let Some(line) = self.conf.message.get().filter(|line| !line.is_empty()) else { return true };
-        let result = notify::run(line, &[event, &domain.name], self.means.children).await;
+        let result = notify::run(line, &[event, &domain.name], self.context.children).await;
         if let Err(error) = &result {
             runtime::log!("md", Error, "MDMessageCmd {line} failed: {error}");
         }

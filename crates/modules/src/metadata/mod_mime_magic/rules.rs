@@ -12,8 +12,8 @@ struct Rule {
     level: usize,
     offset: i64,
     /// The value's offset is read from the file: the kind of that number, and an addend.
-    indirect: Option<(Kind, i64)>,
-    kind: Kind,
+    indirect: Option<(ValueType, i64)>,
+    kind: ValueType,
     is_unsigned: bool,
     mask: u64,
     relation: u8,
@@ -30,7 +30,7 @@ enum Value {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ValueType {
     Byte,
     Short,
     Long,
@@ -42,18 +42,18 @@ enum Kind {
 }
 
 /// The names of kinds; dates are compared as numbers.
-const KINDS: [(&str, Kind); 11] = [
-    ("byte", Kind::Byte),
-    ("short", Kind::Short),
-    ("long", Kind::Long),
-    ("string", Kind::Text),
-    ("date", Kind::Long),
-    ("beshort", Kind::BigShort),
-    ("belong", Kind::BigLong),
-    ("bedate", Kind::BigLong),
-    ("leshort", Kind::LittleShort),
-    ("lelong", Kind::LittleLong),
-    ("ledate", Kind::LittleLong),
+const KINDS: [(&str, ValueType); 11] = [
+    ("byte", ValueType::Byte),
+    ("short", ValueType::Short),
+    ("long", ValueType::Long),
+    ("string", ValueType::Text),
+    ("date", ValueType::Long),
+    ("beshort", ValueType::BigShort),
+    ("belong", ValueType::BigLong),
+    ("bedate", ValueType::BigLong),
+    ("leshort", ValueType::LittleShort),
+    ("lelong", ValueType::LittleLong),
+    ("ledate", ValueType::LittleLong),
 ];
 
 impl Rules {
@@ -138,12 +138,12 @@ impl Rule {
         rest = rest.trim_start();
         let first = rest.bytes().next().unwrap_or_default();
         let is_any = first == b'x' && rest[1..].starts_with(|c: char| c.is_ascii_whitespace());
-        if is_any || b"><&^=".contains(&first) || first == b'!' && rule.kind != Kind::Text {
+        if is_any || b"><&^=".contains(&first) || first == b'!' && rule.kind != ValueType::Text {
             rule.relation = first;
             rest = &rest[1..];
         }
         rest = rest.trim_start();
-        if rule.kind == Kind::Text && !is_any {
+        if rule.kind == ValueType::Text && !is_any {
             rule.value = Value::Text(unescaped(&mut rest, complaints));
         } else if !is_any {
             rule.value = Value::Number(rule.extended(number(&mut rest).unwrap_or(0) as u64));
@@ -166,8 +166,8 @@ impl Rule {
         if let Some((kind, more)) = self.indirect {
             // The number is in the byte order of the rule's own kind.
             let there = match kind {
-                Kind::Byte => self.raw(window) & 0xff,
-                Kind::Short => self.raw(window) & 0xffff,
+                ValueType::Byte => self.raw(window) & 0xff,
+                ValueType::Short => self.raw(window) & 0xffff,
                 _ => self.raw(window),
             };
             at = usize::try_from((there as i64).checked_add(more)?).ok()?;
@@ -185,7 +185,7 @@ impl Rule {
                 let differs = text.iter().enumerate().find(|(index, byte)| have(*index) != **byte);
                 (differs.map_or(0, |(index, byte)| (i64::from(have(index)) - i64::from(*byte)) as u64), 0)
             }
-            Value::Number(want) if self.kind == Kind::Text => (0, *want),
+            Value::Number(want) if self.kind == ValueType::Text => (0, *want),
             Value::Number(want) => (self.extended(self.raw(window)), *want),
         };
         let have = have & self.mask;
@@ -209,13 +209,13 @@ impl Rule {
         let two = [window[0], window[1]];
         let four = [window[0], window[1], window[2], window[3]];
         match self.kind {
-            Kind::Byte => window[0].into(),
-            Kind::Short => u16::from_ne_bytes(two).into(),
-            Kind::BigShort => u16::from_be_bytes(two).into(),
-            Kind::LittleShort => u16::from_le_bytes(two).into(),
-            Kind::BigLong => i64::from(i32::from_be_bytes(four)) as u64,
-            Kind::LittleLong => i64::from(i32::from_le_bytes(four)) as u64,
-            Kind::Long | Kind::Text => u64::from_ne_bytes(std::array::from_fn(|index| window[index])),
+            ValueType::Byte => window[0].into(),
+            ValueType::Short => u16::from_ne_bytes(two).into(),
+            ValueType::BigShort => u16::from_be_bytes(two).into(),
+            ValueType::LittleShort => u16::from_le_bytes(two).into(),
+            ValueType::BigLong => i64::from(i32::from_be_bytes(four)) as u64,
+            ValueType::LittleLong => i64::from(i32::from_le_bytes(four)) as u64,
+            ValueType::Long | ValueType::Text => u64::from_ne_bytes(std::array::from_fn(|index| window[index])),
         }
     }
 
@@ -223,8 +223,8 @@ impl Rule {
     fn extended(&self, number: u64) -> u64 {
         match self.kind {
             _ if self.is_unsigned => number,
-            Kind::Byte => number as i8 as u64,
-            Kind::Short | Kind::BigShort | Kind::LittleShort => number as i16 as u64,
+            ValueType::Byte => number as i8 as u64,
+            ValueType::Short | ValueType::BigShort | ValueType::LittleShort => number as i16 as u64,
             _ => number,
         }
     }
@@ -251,17 +251,17 @@ impl Rule {
 }
 
 /// `.l+4)`, after an offset in parentheses.
-fn indirect(rest: &mut &str, complaints: &mut Vec<String>) -> (Kind, i64) {
-    let mut kind = Kind::Long;
+fn indirect(rest: &mut &str, complaints: &mut Vec<String>) -> (ValueType, i64) {
+    let mut kind = ValueType::Long;
     if let Some(after) = rest.strip_prefix('.') {
         kind = match after.chars().next() {
-            Some('s') => Kind::Short,
-            Some('b') => Kind::Byte,
-            Some('l') => Kind::Long,
+            Some('s') => ValueType::Short,
+            Some('b') => ValueType::Byte,
+            Some('l') => ValueType::Long,
             other => {
                 let other = other.unwrap_or_default();
                 complaints.push(format!("AH01522: mod_mime_magic: indirect offset type {other} invalid"));
-                Kind::Long
+                ValueType::Long
             }
         };
         let mut letters = after.chars();

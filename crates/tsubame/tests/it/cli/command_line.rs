@@ -9,9 +9,9 @@ use crate::harness::oracle;
 use crate::harness::site::{self, Site};
 
 /// Standard output, standard error and exit status.
-type Said = (String, String, Option<i32>);
+type Output = (String, String, Option<i32>);
 
-fn run(program: &str, site: &Site, arguments: &[&str]) -> Said {
+fn run(program: &str, site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.arg0("apache2").args(["-d", site.path(), "-f", "conf/httpd.conf"]).args(arguments);
     let output = command.output().expect("run");

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::harness::beside::{self, Said, compare};
+use crate::harness::beside::{self, Output, compare};
 use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::oracle;
@@ -48,7 +48,7 @@ pub fn is_there(test: &str) -> bool {
 }
 
 /// A program's output for the copy.
-fn said(program: &str, site: &Site, arguments: &[&str]) -> Said {
+fn said(program: &str, site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.arg0("apache2").args(["-d", &format!("{}/etc", site.path())]).args(arguments).envs(variables(site));
     beside::said(command, site)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::beside::{Call, Said, compare, modules};
+use crate::harness::beside::{Call, Output, compare, modules};
 use crate::harness::oracle;
 use crate::harness::site::Site;
 use crate::harness::wire::Client;
@@ -47,7 +47,7 @@ fn a_negative_limit_of_scripts_means_no_limit() {
 }
 
 /// Removes the resolver's message for an unknown name, which depends on the machine.
-fn without_resolver((out, errors, code): Said) -> Said {
+fn without_resolver((out, errors, code): Output) -> Output {
     let line = |line: &str| match (line.find("(EAI"), line.find("AH00547")) {
         (Some(from), Some(to)) if from < to => format!("{}{}\n", &line[..from], &line[to..]),
         _ => format!("{line}\n"),

@@ -8,7 +8,7 @@ use crate::harness::oracle;
 use crate::harness::site::Site;
 
 /// Standard output, standard error, exit status.
-pub type Said = (String, String, Option<i32>);
+pub type Output = (String, String, Option<i32>);
 
 /// Lines of `-V` that tell about the program.
 const OWN: [&str; 5] = ["Server version:", "Server built:", "Server loaded:", "Compiled using:", " -D "];
@@ -26,12 +26,12 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The output of `program`, which is Tsubame, and Apache's.
-    pub fn both(&self, program: &Path) -> [Said; 2] {
+    pub fn both(&self, program: &Path) -> [Output; 2] {
         [program, Path::new(oracle::APACHE)].map(|program| self.said(program))
     }
 
     /// The output of one of them.
-    pub fn said(&self, program: &Path) -> Said {
+    pub fn said(&self, program: &Path) -> Output {
         let mut command = Command::new(program);
         command.arg0("apache2").args(["-d", self.site.path(), "-f", "conf/httpd.conf"]).args(self.arguments);
         if let Some(user) = self.user {
@@ -42,7 +42,7 @@ impl Call<'_> {
 }
 
 /// The output of a command, without what always differs.
-pub fn said(mut command: Command, site: &Site) -> Said {
+pub fn said(mut command: Command, site: &Site) -> Output {
     let output = command.output().expect("run");
     let clean = |bytes: &[u8]| neutral(&String::from_utf8_lossy(bytes).replace(site.path(), "ROOT"));
     (clean(&output.stdout), clean(&output.stderr), output.status.code())
@@ -90,7 +90,7 @@ pub fn modules(names: &[&str]) -> String {
 }
 
 /// Compares every case, several at a time, and shows all differences.
-pub fn compare<T: Sync>(cases: &[T], both: impl Fn(&T) -> (String, [Said; 2]) + Sync) {
+pub fn compare<T: Sync>(cases: &[T], both: impl Fn(&T) -> (String, [Output; 2]) + Sync) {
     assert!(!cases.is_empty(), "nothing to compare");
     let check = |part: &[T]| -> Vec<String> { part.iter().filter_map(|case| difference(both(case))).collect() };
     let check = &check;
@@ -102,7 +102,7 @@ pub fn compare<T: Sync>(cases: &[T], both: impl Fn(&T) -> (String, [Said; 2]) + 
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-fn difference((what, [ours, theirs]): (String, [Said; 2])) -> Option<String> {
+fn difference((what, [ours, theirs]): (String, [Output; 2])) -> Option<String> {
     if ours == theirs {
         return None;
     }
@@ -112,7 +112,7 @@ fn difference((what, [ours, theirs]): (String, [Said; 2])) -> Option<String> {
             .map(|line| format!("  {sign} {line}\n"))
             .collect()
     };
-    let both = |(out, errors, _): &Said| format!("{out}{errors}");
+    let both = |(out, errors, _): &Output| format!("{out}{errors}");
     let (our, their) = (both(&ours), both(&theirs));
     let lines = format!("{}{}", only(&our, &their, '+'), only(&their, &our, '-'));
     Some(format!("{what}\n  exit {:?}, Apache {:?}; + ours, - Apache's (or another order)\n{lines}", ours.2, theirs.2))

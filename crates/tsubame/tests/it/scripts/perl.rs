@@ -105,10 +105,10 @@ under_percore_and! { prefork:
     /// A changed script is what the next request gets.
     fn a_changed_script_is_compiled_again(mpm: Mpm) {
         let site = site();
-        let module = site.file("cgi-bin/Said.pm", "package Said; sub said { 'old' } 1;\n");
+        let module = site.file("cgi-bin/Output.pm", "package Output; sub said { 'old' } 1;\n");
         let text = |own: &str| {
             format!(
-                "#!/usr/bin/perl\nuse lib '{}';\nuse Said;\nprint \"Content-Type: text/plain\\n\\n{own} \", Said::said();\n",
+                "#!/usr/bin/perl\nuse lib '{}';\nuse Output;\nprint \"Content-Type: text/plain\\n\\n{own} \", Output::said();\n",
                 site.root.join("cgi-bin").display()
             )
         };
@@ -128,7 +128,7 @@ under_percore_and! { prefork:
         for class in ["registry", "run", "fork", "speedy"] {
             assert_eq!(said(class), "two old", "{class}");
         }
-        change(&module, "package Said; sub said { 'new' } 1;\n");
+        change(&module, "package Output; sub said { 'new' } 1;\n");
         assert_eq!(said("fork"), "two new", "a template knows all files it was made of");
     }
 }
