@@ -85,15 +85,17 @@ mod tests {
 
     #[test]
     fn elements() {
-        let header = b"text/html;level=1;q=0.4, text/* ; q=0.25,,*/*;Q=0;ext=1, a;q=1.5, b;q=x, c;v=\"1\"";
+        let header = b"text/html;level=1;q=0.4, text/* ; q=0.25,,*/*;Q=0;ext=1, a;q=1.5, b;q=x, c;v=\"1\", d;q=0.00000000000001, e;q=0.000000000000001";
         let got: Vec<_> = preferences(header).map(|p| (p.value, p.parameters, p.quality)).collect();
-        let expected: [(&[u8], &[u8], u16); 6] = [
+        let expected: [(&[u8], &[u8], u16); 8] = [
             (b"text/html", b"level=1", 400),
             (b"text/*", b"", 250),
             (b"*/*", b"", 0),
             (b"a", b"", 1000),
             (b"b", b"", 1000),
             (b"c", b"v=\"1\"", 1000),
+            (b"d", b"", 0),
+            (b"e", b"", 1000),
         ];
         assert_eq!(got, expected);
     }

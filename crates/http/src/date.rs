@@ -262,6 +262,7 @@ mod tests {
             assert_eq!(parse_http_date(text.as_bytes()), Some((*seconds).min(LAST)), "{text}");
         }
         assert_eq!(&log_date(971_186_136, -7 * 3600), b"10/Oct/2000:06:55:36 -0700");
+        assert_eq!(&log_date(971_186_136, 0), b"10/Oct/2000:13:55:36 +0000");
         assert_eq!(&log_date(971_186_136, 19_800), b"10/Oct/2000:19:25:36 +0530");
         assert_eq!(DateCache::default().text(784_111_777), b"Sun, 06 Nov 1994 08:49:37 GMT");
     }
@@ -271,6 +272,9 @@ mod tests {
         for day in (-719_528..2_932_897).step_by(17) {
             let seconds = day * DAY + 12_345;
             assert_eq!(parse_http_date(&http_date(seconds)), Some(seconds));
+            let civil = Civil::of(seconds);
+            let named = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][civil.day_of_week() as usize];
+            assert_eq!(civil.weekday(), named);
         }
     }
 
@@ -285,6 +289,14 @@ mod tests {
         ];
         for text in same {
             assert_eq!(parse_http_date(text.as_bytes()), Some(784_111_777), "{text}");
+        }
+        for (text, year) in [("69", 2069), ("70", 1970), ("099", 99), ("1970", 1970)] {
+            let seconds = parse_http_date(format!("Sunday, 06-Nov-{text} 08:49:37 GMT").as_bytes());
+            assert_eq!(seconds.map(|seconds| Civil::of(seconds).year), Some(year), "{text}");
+        }
+        for (year, is_leap) in [(1900, false), (1996, true), (1999, false), (2000, true)] {
+            let seconds = parse_http_date(format!("Thu, 29 Feb {year} 08:49:37 GMT").as_bytes());
+            assert_eq!(seconds.is_some(), is_leap, "{year}");
         }
         let none = [
             "",

@@ -36,3 +36,14 @@ const REGISTERED: [&str; 27] = [
 pub fn is_registered(method: &[u8]) -> bool {
     REGISTERED.iter().any(|known| known.as_bytes() == method)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_compared_byte_by_byte() {
+        assert!(is_registered(b"GET") && is_registered(b"MERGE"));
+        assert!(!is_registered(b"get") && !is_registered(b"FROB") && !is_registered(b""));
+    }
+}

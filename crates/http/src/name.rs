@@ -130,5 +130,6 @@ mod tests {
         assert_eq!(KnownField::classify(b""), None);
         assert_eq!(KnownField::classify(b"Hosu"), None);
         assert_eq!(Name::from("x-mine"), Name::Other("x-mine"));
+        assert!(is_valid(b"X-Mine") && !is_valid(b"") && !is_valid(b"X Mine"));
     }
 }

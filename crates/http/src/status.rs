@@ -98,6 +98,7 @@ mod tests {
         assert_eq!(reason(200), "OK");
         assert_eq!(reason(413), "Request Entity Too Large");
         assert_eq!(reason(418), "");
+        assert!(is_known(204) && is_known(307) && !is_known(418));
         assert!(is_bodyless(304) && !is_bodyless(200));
         assert!(closes_connection(400) && !closes_connection(404));
     }

@@ -285,6 +285,13 @@ mod tests {
     const KEEP: PathOptions = PathOptions { merge_slashes: true, encoded_slashes: EncodedSlashes::NoDecode };
 
     #[test]
+    fn slashes_in_a_row_are_one() {
+        for (path, merged) in [("/a/b", "/a/b"), ("//a///b//", "/a/b/"), ("a//", "a/"), ("//", "/")] {
+            assert_eq!(merge_slashes(path), merged);
+        }
+    }
+
+    #[test]
     fn paths_as_apache_decodes_them() {
         let table: &[(&str, Result<&str, PathError>)] = &[
             ("/", Ok("/")),
