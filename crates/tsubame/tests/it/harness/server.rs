@@ -173,8 +173,7 @@ impl<'a> Start<'a> {
             killed: false,
         };
         server.ready();
-        // One that has none at all becomes another program in this moment.
-        let is_copy = |child| title(child).is_empty() || title(child) == title(server.pid().number());
+        let is_copy = |child| title(child) == title(server.pid().number());
         let copies = || children(server.pid()).into_iter().any(is_copy);
         until("every process has a title of its own", || (!copies()).then_some(()));
         server.count_descriptors();
@@ -400,9 +399,12 @@ impl Drop for Server<'_> {
     }
 }
 
-/// What `ps` shows of a process. One that was forked has its parent's title for a moment.
+/// What `ps` shows of a process: its parent's title for a moment after a fork, and nothing if it has ended.
 fn title(process: i32) -> String {
-    std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default()
+    let file = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+    // Nor is there a title while a process becomes another program.
+    let has_ended = || file("stat").rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"));
+    until("a title", || Some(file("cmdline")).filter(|title| !title.is_empty() || has_ended()))
 }
 
 /// Whether a process is the one beside a parent that keeps its log files.
