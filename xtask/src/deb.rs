@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tidy::links::{links, resolve};
-use crate::tree::{cargo, root};
+use crate::tree::{cargo, root, target_dir};
 
 /// Programs, and where they go.
 const PROGRAMS: [(&str, &str); 2] = [("tsubame", "usr/sbin/tsubame"), ("tsubame-lab", "usr/bin/tsubame-lab")];
@@ -80,7 +80,7 @@ fn build() -> Result<PathBuf, String> {
     let mut build = cargo();
     build.args(["build", "--profile", "dist", "--package", "tsubame", "--package", "tsubame-lab"]);
     let status = build.status().map_err(|error| format!("cargo build: {error}"))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = target_dir();
     if status.success() { Ok(target.join("dist")) } else { Err("the build failed".into()) }
 }
 

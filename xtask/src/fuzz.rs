@@ -1,20 +1,25 @@
 //! Runs the fuzz targets briefly, on the toolchain that builds the server.
 //!
 //! cargo-fuzz needs a nightly toolchain, mostly for the address sanitizer, but our targets have no `unsafe` code of
-//! their own to check. The rest is coverage instrumentation, which the stable compiler has.
+//! their own to check. The rest is coverage instrumentation, which the stable compiler has. Our own crates alone are
+//! instrumented: the libraries are those that the tests have built already.
 
 mod corpus;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use crate::docs::infos::infos;
-use crate::tree::{cargo, root};
+use crate::tree::{cargo, root, target_dir};
 
-/// The instrumentation that libFuzzer needs: coverage of edges, and traces of comparisons.
+/// The variable that asks this program to compile a crate, with instrumentation if the crate is ours: what Cargo calls
+/// a wrapper of rustc.
+const WRAPPER: &str = "TSUBAME_FUZZ_COMPILES";
+/// The instrumentation that libFuzzer needs: coverage of edges, and traces of comparisons. Cargo does not know of these
+/// flags, so a change of them reaches the crates that change after it.
 const INSTRUMENTATION: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -36,7 +41,7 @@ const TIMEOUT: u32 = 10;
 const MEMORY: u32 = 2048;
 
 /// The most time for a number of inputs, in seconds: no target makes the others wait.
-const RUNS_SECONDS: u32 = 2;
+const RUNS_SECONDS: u32 = 1;
 
 /// What to do with a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,27 +128,33 @@ fn targets() -> Result<Vec<String>, String> {
 
 /// Builds the targets; returns the directory that contains them.
 fn build() -> Result<PathBuf, String> {
-    let host = host()?;
-    let target_dir = root().join("fuzz/target");
+    let target_dir = target_dir();
+    let wrapper = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
     let mut command = cargo();
-    command.args(["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml"]);
-    // With an explicit target, cargo does not apply the flags to build scripts, which do not run under libFuzzer.
-    command.args(["--target", &host, "--target-dir"]).arg(&target_dir);
-    command.env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\x1f")).env_remove("RUSTFLAGS");
+    command.args(["build", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]).arg(&target_dir);
+    command.env("RUSTC_WRAPPER", wrapper).env(WRAPPER, "1");
     let status = command.stdin(Stdio::null()).status().map_err(|error| format!("cargo build: {error}"))?;
     if !status.success() {
         return Err("the fuzz targets do not build (libFuzzer needs a C++ compiler: g++ or clang++)".into());
     }
-    Ok(target_dir.join(host).join("release"))
+    Ok(target_dir.join("debug"))
 }
 
-/// The target triple of this machine.
-fn host() -> Result<String, String> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc).arg("-vV").output().map_err(|error| format!("rustc -vV: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_string).ok_or_else(|| "rustc -vV names no host".into())
+/// Compiles a crate if [`build`] has asked Cargo to let this program do that. `args`: rustc and its arguments.
+pub(crate) fn compile_if_asked(args: &[String]) -> Option<ExitCode> {
+    std::env::var_os(WRAPPER)?;
+    let (rustc, args) = args.split_first()?;
+    let is_ours = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name.starts_with("tsubame-"));
+    let mut command = Command::new(rustc);
+    command.args(args).args(if is_ours { INSTRUMENTATION } else { &[] });
+    Some(match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{rustc}: {error}");
+            ExitCode::FAILURE
+        }
+    })
 }
 
 /// Runs a target. The number of inputs. New ones that reach something are kept in `fuzz/target/corpus`, failing ones in
@@ -247,6 +258,8 @@ fn dictionary() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -257,6 +270,22 @@ mod tests {
         assert_eq!(read(&["--runs", "70"]), Ok((Task::Runs(70), vec![])));
         assert_eq!(read(&["--minimize"]), Ok((Task::Minimize, vec![])));
         assert!(read(&["--seconds"]).is_err() && read(&["--seconds", "0"]).is_err() && read(&["-x"]).is_err());
+    }
+
+    /// What the tests have built would be built again in another version.
+    #[test]
+    fn the_targets_have_the_versions_of_the_server() {
+        let packages = |name: &str| -> BTreeSet<String> {
+            let text = std::fs::read_to_string(root().join(name)).expect(name);
+            text.split("[[package]]\n").skip(1).map(|package| package.lines().take(2).collect()).collect()
+        };
+        let (own, all) = (packages("fuzz/Cargo.lock"), packages("Cargo.lock"));
+        let others: Vec<&String> = own.difference(&all).collect();
+        let allowed = |package: &&String| {
+            ["arbitrary", "libfuzzer-sys", "tsubame-fuzz"].iter().any(|name| package.contains(name))
+        };
+        let advice = "copy Cargo.lock to fuzz/Cargo.lock and run `cargo xtask fuzz`";
+        assert!(!own.is_empty() && others.iter().all(allowed), "{advice}: {others:?}");
     }
 
     #[test]

@@ -28,6 +28,9 @@ Usage: cargo xtask TASK
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(status) = fuzz::compile_if_asked(&args) {
+        return status;
+    }
     let done = match args.first().map(String::as_str) {
         Some("tidy") if args.len() == 1 => tidy::run(),
         Some("docs") if args.len() == 1 => docs::run(),

@@ -100,6 +100,11 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// The directory that builds go to.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 fn is_test_path(path: &str) -> bool {
     let test = |part: &str| matches!(part, "tests" | "testdata" | "benches" | "fuzz" | "tests.rs");
     path.split('/').any(test)
