@@ -42,10 +42,14 @@ impl TestDirectory {
     }
 
     fn tune(&self, more: &[&str]) -> Child {
+        self.tune_of("httpd.conf", "apache2", more)
+    }
+
+    fn tune_of(&self, configuration: &str, server: &str, more: &[&str]) -> Child {
         // The process that runs the tests may ignore SIGHUP.
         Command::new("env")
             .args(["--default-signal=HUP", LAB])
-            .args(["tune", "httpd.conf", "--server", "apache2", "--path", "/index.html", "-c", "8", "-d", "100ms"])
+            .args(["tune", configuration, "--server", server, "--path", "/index.html", "-c", "8", "-d", "100ms"])
             .args(["--warm-up", "20ms", "--out", "out"])
             .args(more)
             .current_dir(&self.0)
@@ -140,26 +144,19 @@ fn files_beside_a_configuration_of_nginx_stay_as_they_are() {
     let names = ["present.conf", "candidate.conf", "pid", "pages.inc", "nginx.conf"];
     names[..3].iter().for_each(|name| place.write(name, "mine\n"));
     let before = names.map(|name| std::fs::read_to_string(place.0.join(name)).expect("a file"));
-    let output = Command::new(LAB)
-        .args(["tune", "nginx.conf", "--server", "nginx", "--path", "/index.html", "-c", "8", "-d", "100ms"])
-        .args(["--budget", "4s", "--rounds", "2"])
-        .current_dir(&place.0)
-        .env("TMPDIR", place.0.join("scratch"))
-        .output()
-        .expect("the laboratory");
-    let text = said(&output);
-    assert!(output.status.success() && text.contains("Measured in turn"), "{text}");
+    // A machine with other work may need long for a few measurements, so the search ends when some are there.
+    let child = place.tune_of("nginx.conf", "nginx", &["--budget", "10m"]);
+    let (_, text) = interrupted(child, "[3/");
+    assert!(text.contains("Nothing is proved (it was interrupted)"), "{text}");
     assert_eq!(names.map(|name| std::fs::read_to_string(place.0.join(name)).expect("a file")), before, "{text}");
     assert_eq!(std::fs::read_dir(place.0.join("scratch")).expect("a directory").count(), 0, "files are left");
 }
 
-#[test]
-fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
-    let place = TestDirectory::new("tune-interrupted");
-    let mut child = place.tune(&["--budget", "10m"]);
+/// Interrupts a search once it has printed a line that begins with `at`. Its end, and all that it printed.
+fn interrupted(mut child: Child, at: &str) -> (Output, String) {
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut all = String::new();
-    while !all.lines().any(|line| line.starts_with("[3/")) {
+    while !all.lines().any(|line| line.starts_with(at)) {
         assert_ne!(lines.read_line(&mut all).expect("text"), 0, "it ended too early: {all}");
     }
     let id = child.id().to_string();
@@ -167,6 +164,13 @@ fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
     lines.read_to_string(&mut all).expect("text");
     let output = child.wait_with_output().expect("its end");
     let text = said(&output) + &all;
+    (output, text)
+}
+
+#[test]
+fn an_interrupted_search_says_what_it_knows_and_leaves_nothing() {
+    let place = TestDirectory::new("tune-interrupted");
+    let (output, text) = interrupted(place.tune(&["--budget", "10m"]), "[3/");
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("Nothing is proved (it was interrupted): the best so far is event"), "{text}");
     place.is_as_before();
