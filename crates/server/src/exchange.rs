@@ -54,7 +54,7 @@ impl Exchange {
     pub fn begin(running: Running, client: &Arc<Client>, received: Received, row: Row, so_far: u64) -> Exchange {
         let (request, refusal) = request(running, client, received);
         let accesses = u64::from(request.client.connection().keepalives.load(Ordering::Relaxed));
-        row.begin(Traffic { accesses, bytes: so_far });
+        row.begin(Traffic { accesses, bytes: so_far }, request.account.time);
         if request.server.extended_status {
             describe::describe(&request, &row);
         }
@@ -107,6 +107,7 @@ impl Exchange {
             sent: request.account.sent.bytes,
             received: request.account.sent.received,
             took: request.account.sent.duration,
+            ended: request.account.ended(),
             watches,
         });
         request.client.connection().keepalives.fetch_add(1, Ordering::Relaxed);

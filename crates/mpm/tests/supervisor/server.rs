@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use conf::{Level, Listed, Origin, Setting, SettingsMap, Source};
 use runtime::scoreboard::{Row, ServedRequest, Traffic, Workers};
@@ -207,7 +208,7 @@ impl Client {
     async fn serve(&mut self) -> io::Result<Stage> {
         let line = self.line().await?;
         let slot: Row = self.workers.acquire();
-        slot.begin(self.traffic);
+        slot.begin(self.traffic, SystemTime::now());
         match line.as_str() {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),
@@ -224,8 +225,14 @@ impl Client {
         let is_last = runtime::draining();
         let answer = format!("{}{}\n", if is_last { "last " } else { "" }, Pid::own());
         sys::socket::send(self.socket.get_ref(), answer.as_bytes(), false)?;
-        let took = std::time::Duration::ZERO;
-        slot.finish(ServedRequest { status: 200, sent: answer.len() as u64, received: 0, took, watches: false });
+        slot.finish(ServedRequest {
+            status: 200,
+            sent: answer.len() as u64,
+            received: 0,
+            took: Duration::ZERO,
+            ended: SystemTime::now(),
+            watches: false,
+        });
         self.traffic.accesses += 1;
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })
     }

@@ -1,9 +1,9 @@
 //! The row of a request, and what is shown there.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use super::clock::{micros, now};
+use super::clock::{micros, micros_at};
 use super::layout::{CLIENT, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
 use super::states::{Gauge, State};
 use super::visits::Visit;
@@ -29,6 +29,8 @@ pub struct ServedRequest {
     pub received: u64,
     /// How long it took.
     pub took: Duration,
+    /// When it was answered.
+    pub ended: SystemTime,
     /// Only the live page asked, to show what others do.
     pub watches: bool,
 }
@@ -104,14 +106,14 @@ impl Row {
         row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
     }
 
-    /// Shows that a request is served (`W`), and the traffic of its connection so far.
-    pub fn begin(&self, so_far: Traffic) {
+    /// Shows that a request is served (`W`) that came in at `time`, and the traffic of its connection so far.
+    pub fn begin(&self, so_far: Traffic, time: SystemTime) {
         let Some(row) = self.row() else { return };
         row.store(WorkerField::ConnectionAccesses, so_far.accesses);
         row.store(WorkerField::ConnectionBytes, so_far.bytes);
-        let now = now();
-        row.store(WorkerField::Began, now);
-        row.store(WorkerField::Used, now);
+        let time = micros_at(time);
+        row.store(WorkerField::Began, time);
+        row.store(WorkerField::Used, time);
         row.store(WorkerField::State, State::Write as u64);
     }
 
@@ -124,7 +126,7 @@ impl Row {
     pub fn finish(&self, answered: ServedRequest) {
         let (bytes, took) = (answered.sent.saturating_add(answered.received), micros(answered.took));
         self.workers.count(answered, bytes, took);
-        let now = now();
+        let now = micros_at(answered.ended);
         self.workers.note_cpu(now);
         let Some(row) = self.row() else { return };
         row.store(WorkerField::Took, took);

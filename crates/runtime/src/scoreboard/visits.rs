@@ -7,11 +7,11 @@
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sys::shm::Shared;
 
-use super::clock::{micros, now};
+use super::clock::{micros, micros_at, now};
 
 const TABLES: usize = 4;
 /// A key may stand in one of so many slots.
@@ -47,6 +47,8 @@ pub struct Visit<'a> {
     pub status: u16,
     /// How long it took.
     pub took: Duration,
+    /// When it was answered.
+    pub ended: SystemTime,
     /// A script ran for it.
     pub script: bool,
 }
@@ -100,7 +102,7 @@ impl Visits {
 
     /// Counts a visit that the child in a slot answered.
     pub(super) fn count(&self, slot: usize, visit: Visit<'_>) {
-        let period = now() / 1_000_000 / PERIOD;
+        let period = micros_at(visit.ended) / 1_000_000 / PERIOD;
         let sets = self.table(slot);
         let (urls, hosts) = sets.split_at(URLS);
         let host = key(0, visit.host);

@@ -25,6 +25,7 @@ pub(super) fn visited(request: &Request, row: &Row) {
         path: request.data.head.path(),
         status: request.response.status(),
         took: request.account.sent.duration,
+        ended: request.account.ended(),
         script: request.account.script.is_some(),
     });
 }

@@ -48,6 +48,11 @@ impl Account {
         Account { tick: self.tick, log_id: self.log_id.clone(), ..Account::new(self.time, self.start) }
     }
 
+    /// When the whole response had gone out, by the clock.
+    pub(crate) fn ended(&self) -> SystemTime {
+        self.time + self.sent.duration
+    }
+
     /// The request's id in the logs, once it has one.
     pub(crate) fn log_id(&self) -> Option<&str> {
         self.log_id.get().map(String::as_str)

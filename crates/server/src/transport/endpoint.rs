@@ -33,6 +33,9 @@ pub trait Transport: Endpoint {
     /// Sends; `more` says that further bytes follow at once. Returns how many bytes went out.
     fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>>;
 
+    /// Sends two pieces, one behind the other, as [`poll_send`](Transport::poll_send) sends one.
+    fn poll_send_both(&self, cx: &mut Context<'_>, first: &[u8], second: &[u8], more: bool) -> Poll<io::Result<usize>>;
+
     /// Sends a part of a file; advances `offset`.
     fn poll_send_file(
         &self,

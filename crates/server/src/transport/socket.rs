@@ -4,7 +4,7 @@
 //! reactor at all.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -60,6 +60,16 @@ impl Transport for Socket {
             let sent = sys::socket::send(socket, bytes, more)?;
             Ok((sent, sent < bytes.len()))
         })
+    }
+
+    fn poll_send_both(&self, cx: &mut Context<'_>, first: &[u8], second: &[u8], more: bool) -> Poll<io::Result<usize>> {
+        match (first, second) {
+            (bytes, []) | ([], bytes) => self.poll_send(cx, bytes, more),
+            _ => self.poll_ready(cx, Direction::Write, |socket| {
+                let sent = sys::socket::send_slices(socket, &[IoSlice::new(first), IoSlice::new(second)], more)?;
+                Ok((sent, sent < first.len() + second.len()))
+            }),
+        }
     }
 
     fn poll_send_file(

@@ -146,6 +146,16 @@ mod tests {
             Poll::Ready(Ok(bytes.len()))
         }
 
+        fn poll_send_both(
+            &self,
+            cx: &mut Context<'_>,
+            first: &[u8],
+            second: &[u8],
+            more: bool,
+        ) -> Poll<io::Result<usize>> {
+            self.poll_send(cx, &[first, second].concat(), more)
+        }
+
         fn poll_send_file(&self, _: &mut Context<'_>, _: &OwnedFd, _: &mut u64, _: usize) -> Poll<io::Result<usize>> {
             Poll::Pending
         }

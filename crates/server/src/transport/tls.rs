@@ -215,6 +215,22 @@ impl Transport for Tls {
         })
     }
 
+    /// As a piece like any other: a small body shares the record of its head.
+    fn poll_send_both(
+        &self,
+        cx: &mut Context<'_>,
+        first: &[u8],
+        second: &[u8],
+        _more: bool,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_piece(cx, first.len() + second.len(), |record, from, count| {
+            let (of_first, end) = (from.min(first.len())..(from + count).min(first.len()), from + count);
+            record.extend_from_slice(&first[of_first]);
+            record.extend_from_slice(&second[from.saturating_sub(first.len())..end.saturating_sub(first.len())]);
+            Ok(count)
+        })
+    }
+
     fn poll_send_file(
         &self,
         cx: &mut Context<'_>,

@@ -1,9 +1,9 @@
 //! The sections' settings for extensions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use conf::{Merge, Origin};
+use foldhash::HashMap;
 
 /// A property of an extension; the number is its place in [`Extension`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

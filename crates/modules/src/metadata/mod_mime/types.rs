@@ -1,11 +1,11 @@
 //! `mime.types`, and media types with their parameters.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 use conf::lines::{LINE_MAX, Lines};
 use conf::words::words;
+use foldhash::HashMap;
 
 /// Types by extension, from `TypesConfig`.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Types(HashMap<Box<str>, Arc<str>>);
 impl Types {
     /// Parses a file: a type and its extensions on each line. The last line of an extension counts.
     pub(super) fn parse(bytes: Vec<u8>) -> io::Result<Types> {
-        let mut types = HashMap::new();
+        let mut types = HashMap::default();
         let mut lines = Lines::new(bytes, LINE_MAX);
         while let Some(line) = lines.next().map_err(io::Error::other)? {
             let mut words = words(&line.text).into_iter();

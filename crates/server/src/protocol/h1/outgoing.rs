@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::message::response::Body;
 use crate::protocol::pace::Pace;
@@ -16,9 +16,11 @@ use crate::transport::endpoint::Transport;
 /// Bytes on their way to the client.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    /// The head, and bodies small enough to go with it.
+    /// The head, and bodies that are small enough to be copied behind it.
     front: Vec<u8>,
     front_sent: usize,
+    /// The unsent part of a larger body in memory, which goes out with the head.
+    behind: Bytes,
     rest: VecDeque<Chunk>,
     /// Bytes sent so far.
     pub(crate) sent: u64,
@@ -31,8 +33,8 @@ enum Chunk {
     File { file: Arc<OwnedFd>, offset: u64, left: u64 },
 }
 
-/// Bodies up to this size go out in one write with their head, in bytes.
-const WITH_HEAD: usize = 16 * 1024;
+/// Bodies up to this size are copied behind their head, in bytes: that is cheaper than a second slice in a system call.
+const COPIED_MAX: usize = 1024;
 /// After this many bytes to one fast client, other connections get their turn.
 const TURN_BYTES: u64 = 1024 * 1024;
 
@@ -48,10 +50,11 @@ impl Outgoing {
     pub(crate) fn push(&mut self, body: Body) {
         match body {
             Body::Empty | Body::Stream(_) => {}
-            Body::Bytes(bytes) if self.rest.is_empty() && self.front_sent == 0 && bytes.len() <= WITH_HEAD => {
-                self.front.extend_from_slice(&bytes);
+            Body::Bytes(bytes) if !self.rest.is_empty() || self.front_sent > 0 || !self.behind.is_empty() => {
+                self.rest.push_back(Chunk::Bytes(bytes));
             }
-            Body::Bytes(bytes) => self.rest.push_back(Chunk::Bytes(bytes)),
+            Body::Bytes(bytes) if bytes.len() <= COPIED_MAX => self.front.extend_from_slice(&bytes),
+            Body::Bytes(bytes) => self.behind = bytes,
             Body::File(part) => {
                 self.rest.push_back(Chunk::File { file: part.file, offset: part.offset, left: part.length });
             }
@@ -65,7 +68,7 @@ impl Outgoing {
             Chunk::Bytes(bytes) => bytes.len(),
             Chunk::File { .. } => 0,
         };
-        self.front.len() - self.front_sent + self.rest.iter().map(of).sum::<usize>()
+        self.front.len() - self.front_sent + self.behind.len() + self.rest.iter().map(of).sum::<usize>()
     }
 
     /// Takes the buffer of the head, once it has been sent.
@@ -83,12 +86,16 @@ impl Outgoing {
         more: bool,
     ) -> Poll<io::Result<bool>> {
         let enough = self.sent + TURN_BYTES;
-        while self.front_sent < self.front.len() {
+        while self.front_sent < self.front.len() || !self.behind.is_empty() {
             let more = more || !self.rest.is_empty();
-            let left = &self.front[self.front_sent..];
-            let most = ready!(poll_pace(&mut self.pace, cx, self.sent)).min(left.len());
-            let sent = ready!(transport.poll_send(cx, &left[..most], more))?;
-            self.front_sent += sent;
+            let most = ready!(poll_pace(&mut self.pace, cx, self.sent));
+            let front = &self.front[self.front_sent..];
+            let of_front = most.min(front.len());
+            let behind = &self.behind[..(most - of_front).min(self.behind.len())];
+            let sent = ready!(transport.poll_send_both(cx, &front[..of_front], behind, more))?;
+            let of_front = sent.min(front.len());
+            self.front_sent += of_front;
+            self.behind.advance(sent - of_front);
             self.sent += sent as u64;
         }
         while let Some(chunk) = self.rest.front_mut() {
