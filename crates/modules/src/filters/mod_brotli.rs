@@ -39,6 +39,8 @@ const DIRECTIVES: &[Directive] = &[
 
 const QUALITY: i32 = 5;
 const WINDOW: i32 = 18;
+/// From this quality on, a quarter of a megabyte takes tens of milliseconds, and at the highest one half a second.
+const SLOW: i32 = 9;
 /// The size of a piece to send, in bytes.
 const BUFFER: usize = 8096;
 
@@ -108,6 +110,7 @@ struct Brotli {
     writer: Option<CompressorWriter<Vec<u8>>>,
     /// Output that did not fit.
     made: Vec<u8>,
+    is_slow: bool,
     taken: u64,
     given: u64,
 }
@@ -115,7 +118,7 @@ struct Brotli {
 impl Brotli {
     fn new(parameters: &BrotliEncoderParams) -> Brotli {
         let writer = CompressorWriter::with_params(Vec::new(), BUFFER, parameters);
-        Brotli { writer: Some(writer), made: Vec::new(), taken: 0, given: 0 }
+        Brotli { writer: Some(writer), made: Vec::new(), is_slow: parameters.quality >= SLOW, taken: 0, given: 0 }
     }
 
     fn give(&mut self, out: &mut Vec<u8>, room: usize) {
@@ -160,6 +163,10 @@ impl Coder for Brotli {
 
     fn totals(&self) -> (u64, u64) {
         (self.taken, self.given)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.is_slow
     }
 }
 

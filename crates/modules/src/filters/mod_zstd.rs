@@ -36,6 +36,8 @@ const DIRECTIVES: &[Directive] = &[
 
 /// The library's own default.
 const LEVEL: i32 = 3;
+/// From this level on, a quarter of a megabyte takes tens of milliseconds, and at the highest one half a second.
+const SLOW: i32 = 13;
 /// The size of a piece to send, in bytes.
 const BUFFER: usize = 8096;
 
@@ -86,7 +88,8 @@ async fn compress(request: &mut Request, body: Body) -> Body {
         Choice::Known => return Body::Empty,
         Choice::Coded => {}
     }
-    let compressor = match Compressor::new(conf.level(), body.length()) {
+    let level = conf.level();
+    let compressor = match Compressor::new(level, body.length()) {
         Ok(compressor) => compressor,
         Err(error) => {
             // The fields already say that it is.
@@ -95,12 +98,21 @@ async fn compress(request: &mut Request, body: Body) -> Body {
             return Body::Empty;
         }
     };
-    code(request, "zstd", body, Box::new(Zstd { compressor, taken: 0, given: 0 }), BUFFER, conf.notes.tell()).await
+    code(
+        request,
+        "zstd",
+        body,
+        Box::new(Zstd { compressor, is_slow: level >= SLOW, taken: 0, given: 0 }),
+        BUFFER,
+        conf.notes.tell(),
+    )
+    .await
 }
 
 /// The Zstandard encoder.
 struct Zstd {
     compressor: Compressor,
+    is_slow: bool,
     taken: u64,
     given: u64,
 }
@@ -140,6 +152,10 @@ impl Coder for Zstd {
 
     fn totals(&self) -> (u64, u64) {
         (self.taken, self.given)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.is_slow
     }
 }
 

@@ -1,10 +1,11 @@
 //! Bodies that are compressed or expanded while they are sent, a buffer at a time.
 
 use std::collections::VecDeque;
-use std::io;
+use std::{io, mem};
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, DecompressError, FlushCompress, FlushDecompress, Status};
+use runtime::{Load, offload};
 use server::{Body, BodyStream, Piece};
 
 /// The input to process before other connections get their turn, in bytes: a few milliseconds.
@@ -22,6 +23,27 @@ pub(in crate::filters) trait Coder: Send {
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
     /// Bytes in and out so far, without the frame of the format.
     fn totals(&self) -> (u64, u64);
+    /// Whether a turn of it takes longer than other connections should wait: then it works beside the event loop.
+    fn is_slow(&self) -> bool {
+        false
+    }
+}
+
+/// Stands for a slow coder while it works elsewhere, and for good if nobody waited for its return.
+struct Absent;
+
+impl Coder for Absent {
+    fn feed(&mut self, _: &[u8], _: &mut Vec<u8>) -> io::Result<usize> {
+        Err(io::ErrorKind::Interrupted.into())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> io::Result<()> {
+        Err(io::ErrorKind::Interrupted.into())
+    }
+
+    fn totals(&self) -> (u64, u64) {
+        (0, 0)
+    }
 }
 
 /// The gzip encoder.
@@ -192,12 +214,32 @@ impl Coding {
         }
     }
 
+    /// Has the coder do a step, and says what it comes to.
+    async fn code<T: Send + 'static>(
+        &mut self,
+        step: impl FnOnce(&mut dyn Coder, &mut Vec<u8>) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let result = if self.coder.is_slow() {
+            let (mut coder, mut out) = (mem::replace(&mut self.coder, Box::new(Absent)), mem::take(&mut self.out));
+            let job = move || {
+                let result = step(&mut *coder, &mut out);
+                (coder, out, result)
+            };
+            let (coder, out, result) = offload(Load::Compute, job).await;
+            (self.coder, self.out) = (coder, out);
+            result
+        } else {
+            step(&mut *self.coder, &mut self.out)
+        };
+        result.inspect_err(&self.complain)
+    }
+
     async fn fill(&mut self) -> io::Result<()> {
         let mut worked = 0;
         while self.out.len() < self.size {
             if self.input.is_empty() {
                 if self.flushes && std::mem::take(&mut self.holds) {
-                    self.coder.flush(&mut self.out).inspect_err(&self.complain)?;
+                    self.code(|coder, out| coder.flush(out)).await?;
                     if !self.out.is_empty() {
                         return Ok(());
                     }
@@ -206,16 +248,14 @@ impl Coding {
                     Some(piece) => self.input = piece?,
                     None => {
                         self.ended = true;
-                        let rest = self.coder.finish(&mut self.out);
-                        return rest.inspect_err(&self.complain);
+                        return self.code(|coder, out| coder.finish(out)).await;
                     }
                 }
             }
             self.out.reserve_exact(self.size - self.out.len());
-            let piece = &self.input[..self.input.len().min(TURN)];
+            let piece = self.input.slice(..self.input.len().min(TURN));
             let (had, room) = (self.out.len(), self.out.capacity());
-            let fed = self.coder.feed(piece, &mut self.out);
-            let taken = fed.inspect_err(&self.complain)?;
+            let taken = self.code(move |coder, out| coder.feed(&piece, out)).await?;
             if taken == 0 && self.out.len() == had && had < room {
                 return Err(io::ErrorKind::InvalidData.into());
             }
