@@ -4,7 +4,6 @@ mod logs;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use conf::error::Phase;
 use conf::{
@@ -200,7 +199,7 @@ fn resolve(
         ran: Vec::new(),
         file: sources.file.map(str::to_string),
         language: context.language.clone(),
-        configured: SystemTime::UNIX_EPOCH + sys::time::realtime(),
+        configured: sys::time::system_time(),
         software: software(tokens),
         merger: Merger::default(),
         htaccess: Default::default(),

@@ -1,7 +1,7 @@
 //! Clocks, time zones, load, CPU time.
 
 use std::ffi::CStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -18,6 +18,11 @@ pub fn monotonic() -> Duration {
 /// Time since 1970-01-01 00:00:00 UTC.
 pub fn realtime() -> Duration {
     read(ClockId::Realtime)
+}
+
+/// [`realtime`] as the standard library has it.
+pub fn system_time() -> SystemTime {
+    SystemTime::UNIX_EPOCH + realtime()
 }
 
 /// Like [`realtime`], up to 4 ms late and several times cheaper: the time of the last timer tick.

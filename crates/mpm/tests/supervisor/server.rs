@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use conf::{Level, Listed, Origin, Setting, SettingsMap, Source};
 use runtime::scoreboard::{Row, ServedRequest, Traffic, Workers};
@@ -208,7 +208,7 @@ impl Client {
     async fn serve(&mut self) -> io::Result<Stage> {
         let line = self.line().await?;
         let slot: Row = self.workers.acquire();
-        slot.begin(self.traffic, SystemTime::UNIX_EPOCH + sys::time::realtime());
+        slot.begin(self.traffic, sys::time::system_time());
         match line.as_str() {
             "wait" => drop(self.line().await?),
             "panic" => panic!("asked to"),
@@ -230,7 +230,7 @@ impl Client {
             sent: answer.len() as u64,
             received: 0,
             took: Duration::ZERO,
-            ended: SystemTime::UNIX_EPOCH + sys::time::realtime(),
+            ended: sys::time::system_time(),
             watches: false,
         });
         self.traffic.accesses += 1;

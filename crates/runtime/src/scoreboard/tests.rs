@@ -1,7 +1,7 @@
 //! The scoreboard, whole at every instruction.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::layout::WorkerField;
 use super::*;
@@ -15,18 +15,11 @@ const CLIENT: &str = "192.0.2.1";
 fn begin(row: &Row, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
     let [client, vhost, request, protocol] = [client, vhost, request, protocol].map(str::as_bytes);
     row.describe(Texts { client, vhost, request, protocol });
-    row.begin(so_far, SystemTime::UNIX_EPOCH + sys::time::realtime());
+    row.begin(so_far, sys::time::system_time());
 }
 
 fn answered(status: u16, bytes: u64, took: Duration) -> ServedRequest {
-    ServedRequest {
-        status,
-        sent: bytes,
-        received: 0,
-        took,
-        ended: SystemTime::UNIX_EPOCH + sys::time::realtime(),
-        watches: false,
-    }
+    ServedRequest { status, sent: bytes, received: 0, took, ended: sys::time::system_time(), watches: false }
 }
 
 #[test]
@@ -226,7 +219,7 @@ fn the_last_ten_minutes_are_kept() {
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let row = workers.acquire();
-    row.begin(Traffic::default(), SystemTime::UNIX_EPOCH + sys::time::realtime());
+    row.begin(Traffic::default(), sys::time::system_time());
     row.finish(ServedRequest { received: 20, ..answered(404, 30, Duration::from_micros(70)) });
     row.finish(ServedRequest { watches: true, ..answered(200, 9, Duration::from_micros(70)) });
     board.note_moment();
@@ -251,17 +244,7 @@ fn frequent_and_slow_urls_are_kept() {
     let board = board(5, 1);
     let visit = |slot, host: &str, path: &str, status, millis| {
         let (host, path, took) = (host.as_bytes(), path.as_bytes(), Duration::from_millis(millis));
-        board.count_visit(
-            slot,
-            Visit {
-                host,
-                path,
-                status,
-                took,
-                ended: SystemTime::UNIX_EPOCH + sys::time::realtime(),
-                script: slot == 1,
-            },
-        );
+        board.count_visit(slot, Visit { host, path, status, took, ended: sys::time::system_time(), script: slot == 1 });
     };
     for number in 0..50 {
         visit(0, "a:80", "/often", 200, 1);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use http::KnownField;
 
@@ -74,7 +74,7 @@ pub(crate) fn request(
     };
     let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
-    let time = SystemTime::UNIX_EPOCH + sys::time::realtime();
+    let time = sys::time::system_time();
     let data = RequestData::new(Arc::new(head));
     let mut request = Request::new(source, RequestKind::Main, data, Account::new(time, Instant::now()));
     let data = &mut request.data;

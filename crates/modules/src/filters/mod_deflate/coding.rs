@@ -205,7 +205,7 @@ impl Coding {
     /// Works until a buffer is full, or a piece goes out at once. `Some`: the body has ended before, and this is all of it.
     pub(in crate::filters) async fn start(&mut self) -> Option<Bytes> {
         match self.fill().await {
-            Ok(()) if self.ended => Some(std::mem::take(&mut self.out).into()),
+            Ok(()) if self.ended => Some(mem::take(&mut self.out).into()),
             Ok(()) => None,
             Err(error) => {
                 self.failed = Some(error);
@@ -238,7 +238,7 @@ impl Coding {
         let mut worked = 0;
         while self.out.len() < self.size {
             if self.input.is_empty() {
-                if self.flushes && std::mem::take(&mut self.holds) {
+                if self.flushes && mem::take(&mut self.holds) {
                     self.code(|coder, out| coder.flush(out)).await?;
                     if !self.out.is_empty() {
                         return Ok(());
@@ -283,7 +283,7 @@ impl BodyStream for Coding {
                 self.ended = true;
                 return Some(Err(error));
             }
-            let piece = std::mem::take(&mut self.out);
+            let piece = mem::take(&mut self.out);
             (!piece.is_empty()).then(|| Ok(piece.into()))
         })
     }

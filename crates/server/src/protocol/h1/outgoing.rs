@@ -87,6 +87,9 @@ impl Outgoing {
     ) -> Poll<io::Result<bool>> {
         let enough = self.sent + TURN_BYTES;
         while self.front_sent < self.front.len() || !self.behind.is_empty() {
+            if self.sent >= enough {
+                return Poll::Ready(Ok(false));
+            }
             let more = more || !self.rest.is_empty();
             let most = ready!(poll_pace(&mut self.pace, cx, self.sent));
             let front = &self.front[self.front_sent..];
