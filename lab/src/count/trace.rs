@@ -18,7 +18,7 @@ use crate::experiments::site::Account;
 use crate::experiments::subject::Subject;
 use crate::machine::error::{Context as _, Error, Result};
 
-/// How many requests are looked at. The first one has a new connection; of the others the middle one counts, since a timer's work
+/// How many requests are looked at. The first one has a new connection; of the others the cheapest counts, since a timer's work
 /// falls into some.
 const REQUESTS: u32 = 6;
 
@@ -109,18 +109,21 @@ fn trace(
         let footprints = reader.join().map_err(|_| Error::new("the reader of valgrind's output failed"))?;
         served.and(footprints)
     })?;
-    usual(footprints.into_iter().skip(1).collect())
+    smallest(footprints.into_iter().skip(1).collect())
 }
 
-/// The middle one of the footprints of whole requests. What a timer does between two requests is far smaller; what the end of
-/// a connection takes may be more than half of a request.
-fn usual(mut all: Vec<Footprint>) -> Result<Footprint> {
+/// The smallest footprint of a request among those of requests, of timers and of the connection's end. A request has all system calls
+/// that most of the others have, too: the end of a connection sends no file.
+fn smallest(all: Vec<Footprint>) -> Result<Footprint> {
+    // What a timer does between two requests is far smaller.
+    let longest = all.iter().map(|one| one.system_calls.len()).max().unwrap_or_default();
+    let whole: Vec<Footprint> = all.into_iter().filter(|one| one.system_calls.len() > longest / 3).collect();
+    let is_usual = |name: &String| 2 * whole.iter().filter(|one| one.system_calls.contains(name)).count() > whole.len();
+    let usual: HashSet<String> =
+        whole.iter().flat_map(|one| &one.system_calls).filter(|name| is_usual(name)).cloned().collect();
+    let requests = whole.into_iter().filter(|one| usual.iter().all(|name| one.system_calls.contains(name)));
     let size = |one: &Footprint| (one.code_lines + one.data_lines, one.system_calls.len());
-    let (lines, calls) = all.iter().map(size).max().unwrap_or_default();
-    all.retain(|one| size(one) > (lines / 2, calls / 2));
-    all.sort_by_key(size);
-    let middle = all.len() / 2;
-    all.into_iter().nth(middle).ok_or_else(|| Error::new("valgrind has shown no request"))
+    requests.min_by_key(size).ok_or_else(|| Error::new("valgrind has shown no request"))
 }
 
 /// Reads a trace until it is over. Returns a footprint for each time between two pauses from when they are wanted.
@@ -217,6 +220,19 @@ fn lines_of(access: &[u8]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neither_a_timer_nor_the_end_of_a_connection_is_a_request() {
+        let print = |calls: &str| Footprint {
+            system_calls: calls.split(' ').map(str::to_owned).collect(),
+            ..Footprint::default()
+        };
+        let request = "recvfrom setsockopt writev sendfile setsockopt epoll_wait";
+        let with_timer = format!("{request} getrusage epoll_wait");
+        let groups = ["epoll_wait", &with_timer, request, &with_timer, request, "recvfrom close epoll_wait"];
+        assert_eq!(smallest(groups.map(print).into()).expect("a request"), print(request));
+        assert!(smallest(Vec::new()).is_err());
+    }
 
     #[test]
     fn lines_and_pages_are_counted_once() {
