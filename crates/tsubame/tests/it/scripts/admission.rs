@@ -274,6 +274,8 @@ under_every_mpm! {
         server.allow("ServerLimit");
         server.allow("is not started: ");
         assert_eq!(ask(&server, "small").response().status, 200);
+        // One that still ends would take a place from those that come.
+        until("nothing that runs", || (told(&server, "ScriptsRunning") == 0).then_some(()));
         hold(&site);
         let mut clients: Vec<Client> = (0..12).map(|_| ask(&server, "small")).collect();
         until("two that run", || (running(&site) == 2).then_some(()));
