@@ -113,19 +113,19 @@ fn common(request: &Request) -> Variables {
     add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).into());
     add("SERVER_SOFTWARE", (&request.server.software).into());
     add("SERVER_NAME", http::uri::escape_html(&name).into());
-    add("SERVER_ADDR", request.client.local().ip().to_canonical().to_string().into());
+    add("SERVER_ADDR", request.local().ip().to_canonical().to_string().into());
     add("SERVER_PORT", request.server_port().to_string().into());
     if let Some(name) = request.client_name() {
         add("REMOTE_HOST", name.into());
     }
-    add("REMOTE_ADDR", request.client.ip().into());
+    add("REMOTE_ADDR", request.client().ip().into());
     add("DOCUMENT_ROOT", request.document_root().into());
     add("REQUEST_SCHEME", Value::Static(host.scheme));
     add("CONTEXT_PREFIX", prefix.into());
     add("CONTEXT_DOCUMENT_ROOT", root.into());
     add("SERVER_ADMIN", host.admin.as_ref().map_or(Value::Static(http::NO_ADMIN), Value::from));
     add("SCRIPT_FILENAME", (&request.mapped.filename).into());
-    add("REMOTE_PORT", request.client.peer.port().to_string().into());
+    add("REMOTE_PORT", request.client().peer.port().to_string().into());
     match (&request.login.user, request.previous().and_then(|previous| previous.user.as_ref())) {
         (Some(user), _) => add("REMOTE_USER", user.into()),
         (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.into()),

@@ -26,7 +26,7 @@ pub struct NotStarted;
 
 /// Waits until a program of the request may run.
 async fn admit(request: &Request, program: &str, rules: &gate::Rules) -> Result<Permit, gate::NotAdmitted> {
-    gate::enter(program, &request.vhost.name, rules, || request.client.has_ended()).await
+    gate::enter(program, &request.vhost.name, rules, || request.client().has_ended()).await
 }
 
 /// Runs the script in the request's file, and turns its output into a response.

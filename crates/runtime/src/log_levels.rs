@@ -58,6 +58,11 @@ pub fn of(module: &str) -> Option<Level> {
     }
 }
 
+/// Whether any level is set.
+pub fn are_changed() -> bool {
+    words().is_some_and(|words| used(words) > 0)
+}
+
 /// The level set for exactly this name.
 pub fn own(module: &str) -> Option<Level> {
     let words = words()?;

@@ -10,6 +10,7 @@
 mod begin;
 mod describe;
 mod refused_head;
+pub(crate) mod repeat;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,7 @@ use std::time::Instant;
 
 use runtime::scoreboard::{Row, ServedRequest, Traffic};
 
+use crate::exchange::repeat::Repeat;
 use crate::message::fields::Fields;
 use crate::phases;
 use crate::phases::process::Response;
@@ -32,6 +34,9 @@ pub struct Exchange {
     pub request: Box<Request>,
     pub(crate) row: Row,
     refusal: Option<RefusedHead>,
+    /// How to send the response again, if a request with the same head may get it.
+    pub(crate) repeat: Option<Box<Repeat>>,
+    is_repeat: bool,
 }
 
 /// The bytes of an exchange on the wire.
@@ -53,12 +58,21 @@ impl Exchange {
     /// Begins an exchange with a head. `row`: its row of the scoreboard; `so_far`: the connection's bytes before it.
     pub fn begin(running: Running, client: &Arc<Client>, received: Received, row: Row, so_far: u64) -> Exchange {
         let (request, refusal) = request(running, client, received);
+        Exchange { refusal, ..Exchange::of(request, row, so_far) }
+    }
+
+    /// Begins an exchange whose response is known: that of an earlier request.
+    pub(crate) fn again(request: Box<Request>, repeat: Box<Repeat>, row: Row, so_far: u64) -> Exchange {
+        Exchange { repeat: Some(repeat), is_repeat: true, ..Exchange::of(request, row, so_far) }
+    }
+
+    fn of(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
         let accesses = u64::from(request.client.connection().keepalives.load(Ordering::Relaxed));
         row.begin(Traffic { accesses, bytes: so_far }, request.account.time);
         if request.server.extended_status {
             describe::describe(&request, &row);
         }
-        Exchange { request, row, refusal }
+        Exchange { request, row, refusal: None, repeat: None, is_repeat: false }
     }
 
     /// Why the head is refused, if it is.
@@ -109,6 +123,7 @@ impl Exchange {
             took: request.account.sent.duration,
             ended: request.account.ended(),
             watches,
+            repeated: self.is_repeat,
         });
         request.client.connection().keepalives.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,6 +1,7 @@
 //! A request on its way through the phases.
 
 mod account;
+mod beyond_head;
 pub(crate) mod bounds;
 pub mod client;
 mod client_name;
@@ -102,8 +103,8 @@ pub struct Request {
     pub server: &'static Server,
     /// The virtual host.
     pub vhost: &'static VirtualHost,
-    /// The connection.
-    pub client: Arc<Client>,
+    /// The connection. Modules [ask for it](Request::client).
+    pub(crate) client: Arc<Client>,
     /// Why it exists.
     pub kind: RequestKind,
     /// Its content.
@@ -136,6 +137,8 @@ pub struct Request {
     pub(crate) made: AtomicUsize,
     /// A line could not be decided (see [`fails_closed`](Request::fails_closed)).
     pub(crate) undecided: AtomicBool,
+    /// Something beyond its head was asked (see [`asks_beyond_head`](Request::asks_beyond_head)).
+    pub(crate) beyond_head: AtomicBool,
 }
 
 /// The user of a request.
@@ -184,6 +187,7 @@ impl Request {
             trace: None,
             made: AtomicUsize::new(0),
             undecided: AtomicBool::new(false),
+            beyond_head: AtomicBool::new(false),
         })
     }
 
@@ -201,6 +205,7 @@ impl Request {
 
     /// A module's variable of this request.
     pub fn variable(&self, name: &str) -> Option<String> {
+        self.asks_beyond_head();
         self.hooks.variables.iter().find_map(|find| find(self, name))
     }
 

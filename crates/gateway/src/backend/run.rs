@@ -97,7 +97,7 @@ impl PoolCall<'_> {
                 Ok(got) => got,
                 Err(none) => return Err(no_backend(request, call.caller, class, none)),
             };
-            if lease.queued && request.client.has_ended() {
+            if lease.queued && request.client().has_ended() {
                 // The client has closed the connection meanwhile, so the next request need not wait for an unread response.
                 lease.done(Outcome::Ready, stream);
                 request.log(

@@ -23,6 +23,7 @@ pub(crate) static MODULE: Module = Module {
         directives: DIRECTIVES,
     },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::AccessChecker, Order::Middle, Now(check_now)),
         Hook::Phase(
             Phase::AccessChecker,
@@ -184,7 +185,7 @@ async fn check(request: &mut Request) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<CompatDir>().rules.get() else { return Flow::Declined };
     let let_in = match admits(request, rules, None) {
-        None => match request.client.own_name().await {
+        None => match request.client().own_name().await {
             Ok(name) => admits(request, rules, Some(name.as_deref())),
             Err(why) => {
                 let text = format!("{why}: cannot check Allow and Deny for host names: this client's name is unknown");
@@ -204,7 +205,7 @@ fn flow_of(let_in: Option<bool>, request: &mut Request) -> Flow {
     let text = format!("AH01797: client denied by server configuration: {}", denied_thing(request));
     request.log("access_compat", Level::Error, text);
     request.note_reason(403, "access_compat", request.dir::<CompatDir>().rules.origin(), |request| {
-        ("Order, Allow and Deny".into(), format!("keep {} from {}", request.client.ip(), denied_thing(request)))
+        ("Order, Allow and Deny".into(), format!("keep {} from {}", request.client().ip(), denied_thing(request)))
     });
     Flow::Status(403)
 }
@@ -233,7 +234,7 @@ fn covers(methods: &Methods, method: &str) -> bool {
 
 /// Whether any of the lines applies to this request; `None`: that depends on the client's name.
 fn applies(request: &Request, lines: &[(Methods, Clients)], name: Name<'_>) -> Option<bool> {
-    let client = request.client.peer.ip().to_canonical();
+    let client = request.client().peer.ip().to_canonical();
     let mut otherwise = Some(false);
     for (_, clients) in lines.iter().filter(|(methods, _)| covers(methods, &request.data.method)) {
         let is_listed = match clients {

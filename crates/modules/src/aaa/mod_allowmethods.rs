@@ -12,7 +12,7 @@ use super::denied_thing;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "allowmethods_module", source: "mod_allowmethods.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(Phase::AccessChecker, Order::ReallyFirst, Now(check))],
+    hooks: &[Hook::Repeatable, Hook::Phase(Phase::AccessChecker, Order::ReallyFirst, Now(check))],
 };
 
 #[rustfmt::skip]

@@ -19,6 +19,7 @@ use super::{Text, passwords};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_basic_module", source: "mod_auth_basic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(
             Phase::CheckUser,
             Order::Middle,

@@ -23,6 +23,7 @@ use super::passwords::{hex, same};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_digest_module", source: "mod_auth_digest.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Start(prepare),
         Hook::Phase(
             Phase::CheckUser,
@@ -116,7 +117,7 @@ impl Rules {
 
 /// The arrival of the request, in microseconds.
 fn now(request: &Request) -> u64 {
-    request.account.time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64)
+    request.time().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64)
 }
 
 fn edit<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {

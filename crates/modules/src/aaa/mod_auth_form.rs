@@ -22,6 +22,7 @@ use crate::session::mod_session;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_form_module", source: "mod_auth_form.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Start(needs_sessions),
         Hook::Phase(
             Phase::CheckUser,

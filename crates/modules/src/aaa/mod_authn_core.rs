@@ -18,7 +18,7 @@ use super::Text;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authn_core_module", source: "mod_authn_core.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(Phase::CheckUser, Order::Last, Now(unclaimed))],
+    hooks: &[Hook::Repeatable, Hook::Phase(Phase::CheckUser, Order::Last, Now(unclaimed))],
 };
 
 #[rustfmt::skip]

@@ -24,14 +24,17 @@ use super::{Text, mod_authz_core};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authnz_fcgi_module", source: "mod_authnz_fcgi.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(
-        Phase::CheckUser,
-        Order::Middle,
-        Later {
-            claims: |request| request.dir::<FcgiDir>().check.get().is_some_and(Option::is_some),
-            run: |request| Box::pin(check_user(request)),
-        },
-    )],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Phase(
+            Phase::CheckUser,
+            Order::Middle,
+            Later {
+                claims: |request| request.dir::<FcgiDir>().check.get().is_some_and(Option::is_some),
+                run: |request| Box::pin(check_user(request)),
+            },
+        ),
+    ],
 };
 
 #[rustfmt::skip]

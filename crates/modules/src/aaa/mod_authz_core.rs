@@ -25,6 +25,7 @@ use super::mod_authn_core::auth_type;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "authz_core_module", source: "mod_authz_core.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(check_rules),
         Hook::Phase(Phase::AccessCheckerEx, Order::Last, Now(|request| decide_now(request, false))),
         Hook::Phase(
@@ -342,7 +343,7 @@ fn note_refusals(request: &Request, verdict: Verdict, refusals: &Refusals) {
         _ if line == "Require all denied" || line.starts_with("Require not ") => {
             format!("{forbids} {}", denied_thing(request))
         }
-        _ => format!("{lets} {} in", request.client.ip()),
+        _ => format!("{lets} {} in", request.client().ip()),
     };
     for status in [401, 403] {
         request.note_reason(status, "authz_core", Some(origin), |_| (line.clone(), effect.clone()));

@@ -57,7 +57,7 @@ fn parse_networks(_: &mut Cmd<'_>, line: &str) -> Result<Parsed, Refusal> {
 
 fn in_networks(request: &mut Request, networks: &Parsed) -> Verdict {
     let Some(networks) = networks.downcast_ref::<Networks>() else { return Verdict::Error };
-    granted_if(networks.contains(request.client.peer.ip()))
+    granted_if(networks.contains(request.client().peer.ip()))
 }
 
 fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, Refusal> {
@@ -66,7 +66,7 @@ fn parse_names(cmd: &mut Cmd<'_>, line: &str) -> Result<Parsed, Refusal> {
 
 async fn in_domains(request: &Request, names: &Parsed) -> Verdict {
     let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
-    let (why, verdict) = match request.client.own_name().await {
+    let (why, verdict) = match request.client().own_name().await {
         Ok(Some(host)) => return is_in_domains(request, names, &host),
         Ok(None) => (String::new(), Verdict::Denied),
         Err(why) => (format!("{why}: "), Verdict::Unknown),
@@ -100,7 +100,7 @@ async fn has_name(request: &Request, names: &Parsed) -> Verdict {
     let Some(names) = names.downcast_ref::<Names>() else { return Verdict::Error };
     let what = "AH03354: authz_host authorize: require forward-dns: Can't evaluate require expression";
     let Some(text) = names.text.value(request, "authz_host", what) else { return Verdict::Unknown };
-    let client = request.client.peer.ip().to_canonical();
+    let client = request.client().peer.ip().to_canonical();
     let (deadline, mut otherwise) = (dns::deadline(), Verdict::Denied);
     for name in words(without_comment(&text)) {
         let (why, addresses) = match dns::addresses_of(&name, client, deadline).await {
@@ -130,6 +130,6 @@ fn without_comment(text: &str) -> &str {
 }
 
 fn is_local(request: &mut Request, _: &Parsed) -> Verdict {
-    let client = request.client.peer.ip().to_canonical();
-    granted_if(client.is_loopback() || client == request.client.local().ip().to_canonical())
+    let client = request.client().peer.ip().to_canonical();
+    granted_if(client.is_loopback() || client == request.local().ip().to_canonical())
 }

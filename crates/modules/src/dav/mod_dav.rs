@@ -35,6 +35,7 @@ use super::tree;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_module", source: "mod_dav.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::Fixups, Order::Middle, Now(take)),
         Hook::Handler(
             Order::Middle,

@@ -19,6 +19,7 @@ use crate::run_directory;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dav_fs_module", source: "mod_dav_fs.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::Fixups, Order::First, Now(hide)),
         Hook::Provider("dav", PROVIDER),
         Hook::HelperProcess(&MAKE_DIRECTORIES),

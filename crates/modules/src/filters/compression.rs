@@ -192,7 +192,7 @@ pub(super) async fn code(
 
 /// Writes to the error log, when the request may no longer be available.
 fn complain(request: &Request, module: &'static str) -> Complain {
-    let (server, client) = (request.vhost, request.client.peer);
+    let (server, client) = (request.vhost, request.client().peer);
     let is_on = !request.is_hypothetical() && request.logs(module, Level::Warn);
     Box::new(move |error| {
         if is_on {

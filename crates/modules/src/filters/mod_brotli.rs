@@ -16,7 +16,7 @@ use super::mod_deflate::coding::Coder;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "brotli_module", source: "mod_brotli.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&BROTLI_COMPRESS)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&BROTLI_COMPRESS)],
 };
 
 static BROTLI_COMPRESS: OutputFilter = OutputFilter {

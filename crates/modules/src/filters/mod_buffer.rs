@@ -12,7 +12,7 @@ use server::{Body, BodyStream, Hook, InputBody, InputFilter, Module, OutputFilte
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "buffer_module", source: "mod_buffer.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&BUFFER), Hook::InputFilter(&BODIES)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&BUFFER), Hook::InputFilter(&BODIES)],
 };
 
 static BUFFER: OutputFilter = OutputFilter {
@@ -46,6 +46,7 @@ fn set_size(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// A complete body is already one piece, and a part of another answer is gathered with that.
 async fn buffer(request: &mut Request, body: Body) -> Body {
+    request.asks_beyond_head();
     let Body::Stream(source) = body else { return body };
     if request.is_subrequest() || request.response.flushes() {
         return Body::Stream(source);

@@ -18,6 +18,7 @@ use server::{
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "charset_lite_module", source: "mod_charset_lite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::Fixups, Order::Middle, PhaseHook::Now(check)),
         Hook::NamedFilter(&XLATEOUT),
         Hook::InsertFilters(Order::ReallyLast, insert),
@@ -101,6 +102,7 @@ fn insert_input(request: &mut Request, chain: &mut InputChain) {
 }
 
 async fn translate(request: &mut Request, body: Body) -> Body {
+    request.asks_beyond_head();
     let dir = request.dir.slots.clone();
     let dir = dir.get::<CharsetDir>();
     let Some((source, default)) = charsets(dir) else { return body };

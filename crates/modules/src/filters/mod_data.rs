@@ -12,7 +12,7 @@ use server::{Body, BodyStream, Hook, Module, OutputFilter, Rank, Request, Reques
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "data_module", source: "mod_data.c", linked: false, directives: &[] },
-    hooks: &[Hook::NamedFilter(&DATA)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&DATA)],
 };
 
 static DATA: OutputFilter = OutputFilter {
@@ -23,6 +23,7 @@ static DATA: OutputFilter = OutputFilter {
 };
 
 async fn data(request: &mut Request, body: Body) -> Body {
+    request.asks_beyond_head();
     if !matches!(request.kind, RequestKind::Main) {
         return body;
     }

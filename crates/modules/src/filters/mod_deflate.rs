@@ -19,7 +19,7 @@ use super::compression::{AlterEtag, Notes, accepts, changed, code, unfit};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "deflate_module", source: "mod_deflate.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE), Hook::InputFilter(&BODIES)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&DEFLATE), Hook::NamedFilter(&INFLATE), Hook::InputFilter(&BODIES)],
 };
 
 static BODIES: InputFilter = InputFilter { name: "DEFLATE", rank: Rank::CONTENT_SET, apply: gunzip };

@@ -10,7 +10,7 @@ use server::{Hook, Module, Order, RateLimit, Request, ResponseChain};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dialup_module", source: "mod_dialup.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::InsertFilters(Order::Middle, slow_down)],
+    hooks: &[Hook::Repeatable, Hook::InsertFilters(Order::Middle, slow_down)],
 };
 
 #[rustfmt::skip]

@@ -17,7 +17,7 @@ use crate::generators::exec;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ext_filter_module", source: "mod_ext_filter.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::FindFilter(find), Hook::FindInputFilter(find_input)],
+    hooks: &[Hook::Repeatable, Hook::FindFilter(find), Hook::FindInputFilter(find_input)],
 };
 
 #[rustfmt::skip]
@@ -175,6 +175,7 @@ const OUTPUT: &str = "AH01467: can't initialise output";
 const INPUT: &str = "AH01470: can't initialise input";
 
 async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
+    request.asks_beyond_head();
     if !filter.is_for(request, request.response.content_type()) || filter.is_removed(request, OUTPUT) {
         return body;
     }

@@ -16,7 +16,7 @@ use server::{Body, Hook, Module, Order, OutputFilter, Rank, Request, ResponseCha
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "filter_module", source: "mod_filter.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::InsertFilters(Order::Middle, insert)],
+    hooks: &[Hook::Repeatable, Hook::InsertFilters(Order::Middle, insert)],
 };
 
 #[rustfmt::skip]

@@ -29,7 +29,11 @@ use self::variables::Variables;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "include_module", source: "mod_include.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(Phase::Fixups, Order::Last, PhaseHook::Now(find_page)), Hook::NamedFilter(&INCLUDES)],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Phase(Phase::Fixups, Order::Last, PhaseHook::Now(find_page)),
+        Hook::NamedFilter(&INCLUDES),
+    ],
 };
 
 static INCLUDES: OutputFilter = OutputFilter {
@@ -104,6 +108,7 @@ fn prepare(request: &mut Request) {
 
 /// The filter `INCLUDES`.
 async fn includes(request: &mut Request, body: Body) -> Body {
+    request.asks_beyond_head();
     if request.options() & options::INCLUDES == 0 {
         let text = format!(
             "AH01374: mod_include: Options +Includes (or IncludesNoExec) wasn't set, INCLUDES filter removed: {}",

@@ -9,7 +9,7 @@ use server::{Body, Hook, Module, OutputFilter, Rank, RateLimit, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ratelimit_module", source: "mod_ratelimit.c", linked: false, directives: &[] },
-    hooks: &[Hook::NamedFilter(&RATE_LIMIT)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&RATE_LIMIT)],
 };
 
 static RATE_LIMIT: OutputFilter = OutputFilter {

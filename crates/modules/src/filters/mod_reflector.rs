@@ -9,7 +9,7 @@ use server::{Body, BodyStream, Handler, HandlerResult, Hook, InputBody, Module, 
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "reflector_module", source: "mod_reflector.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Middle, REFLECTOR)],
+    hooks: &[Hook::Repeatable, Hook::Handler(Order::Middle, REFLECTOR)],
 };
 
 const REFLECTOR: Handler =

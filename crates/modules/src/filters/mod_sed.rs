@@ -19,7 +19,7 @@ use self::script::Script;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "sed_module", source: "mod_sed.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&OUTPUT), Hook::InputFilter(&BODIES)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&OUTPUT), Hook::InputFilter(&BODIES)],
 };
 
 static OUTPUT: OutputFilter = OutputFilter {
@@ -76,6 +76,7 @@ fn add(cmd: &mut Cmd<'_>, text: &str, which: fn(&mut Scripts) -> &mut Option<Arc
 }
 
 async fn edit_output(request: &mut Request, body: Body) -> Body {
+    request.asks_beyond_head();
     let dir = request.dir.slots.clone();
     let Some(script) = dir.get::<SedDir>().scripts.output.clone() else { return body };
     if matches!(body, Body::Empty) {

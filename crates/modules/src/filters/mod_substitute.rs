@@ -16,7 +16,7 @@ use server::{Body, BodyStream, Hook, Module, OutputFilter, Rank, Request, Writer
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "substitute_module", source: "mod_substitute.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&SUBSTITUTE)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&SUBSTITUTE)],
 };
 
 static SUBSTITUTE: OutputFilter = OutputFilter {
@@ -143,6 +143,7 @@ fn set_before(cmd: &mut Cmd<'_>, on: bool) -> Outcome {
 }
 
 async fn filter(request: &mut Request, body: Body) -> Body {
+    request.asks_beyond_head();
     let dir = request.dir.slots.clone();
     let dir = dir.get::<SubstituteDir>();
     request.response.headers_out.remove("Content-Length");

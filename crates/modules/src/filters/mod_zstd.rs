@@ -15,7 +15,7 @@ use super::mod_deflate::coding::Coder;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "zstd_module", source: "mod_zstd.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::NamedFilter(&ZSTD_COMPRESS)],
+    hooks: &[Hook::Repeatable, Hook::NamedFilter(&ZSTD_COMPRESS)],
 };
 
 static ZSTD_COMPRESS: OutputFilter = OutputFilter {

@@ -13,7 +13,7 @@ use server::{Body, FilePart, Handler, HandlerResult, Hook, Keep, Links, Module, 
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "asis_module", source: "mod_asis.c", linked: false, directives: &[] },
-    hooks: &[Hook::Handler(Order::Middle, Handler::Now(send))],
+    hooks: &[Hook::Repeatable, Hook::Handler(Order::Middle, Handler::Now(send))],
 };
 
 /// Its names as a handler.

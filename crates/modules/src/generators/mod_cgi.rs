@@ -14,7 +14,7 @@ use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, ScriptModu
 /// The module. If mod_cgid is loaded too, the one loaded first runs the scripts, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgi_module", source: "mod_cgi.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Middle, SCRIPTS), Hook::ChildEnd(gateway::end_all)],
+    hooks: &[Hook::Repeatable, Hook::Handler(Order::Middle, SCRIPTS), Hook::ChildEnd(gateway::end_all)],
 };
 
 const SCRIPTS: Handler = Handler::Later {

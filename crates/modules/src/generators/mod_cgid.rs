@@ -20,6 +20,7 @@ use super::script::{SCRIPT_LOG, SCRIPT_LOG_BUFFER, SCRIPT_LOG_LENGTH, ScriptModu
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "cgid_module", source: "mod_cgid.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(daemons::resolve),
         Hook::Start(daemons::can_be_opened),
         Hook::HelperProcess(&HELPER),

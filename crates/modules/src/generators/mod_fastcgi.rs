@@ -31,6 +31,7 @@ use crate::loggers::mod_log_config::accounts_for_scripts;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "fastcgi_module", source: "mod_fastcgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(backends::resolve),
         Hook::Check(mod_suexec::is_allowed),
         Hook::OpenLogs(mod_suexec::check),

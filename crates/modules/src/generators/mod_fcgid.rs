@@ -27,6 +27,7 @@ use crate::loggers::mod_log_config::accounts_for_scripts;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "fcgid_module", source: "mod_fcgid.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Mutex("fcgid-pipe"),
         Hook::Mutex("fcgid-proctbl"),
         Hook::Check(backends::resolve),

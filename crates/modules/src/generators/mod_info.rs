@@ -17,6 +17,7 @@ use self::entry::InfoServer;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "info_module", source: "mod_info.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Handler(Order::Middle, Handler::Now(handler)),
         Hook::Dump("DUMP_CONFIG", |server| conf::dump::dump_config(&server.tree, server.infos())),
     ],

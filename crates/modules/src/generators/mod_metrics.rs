@@ -15,7 +15,7 @@ use text::Format;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "metrics_module", source: "mod_metrics.c", linked: false, directives: &[] },
-    hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
+    hooks: &[Hook::Repeatable, Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
 fn handler(request: &mut Request) -> HandlerResult {

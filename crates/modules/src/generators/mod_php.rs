@@ -38,6 +38,7 @@ const fn module(id: &'static str, source: &'static str) -> Module {
 }
 
 const HOOKS: &[Hook] = &[
+    Hook::Repeatable,
     Hook::Check(backends::resolve),
     Hook::Check(resolve),
     Hook::HelperProcess(&backends::MANAGER),

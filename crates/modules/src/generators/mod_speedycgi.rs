@@ -18,6 +18,7 @@ use super::{backends, script};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "speedycgi_module", source: "mod_speedycgi2.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(backends::resolve),
         Hook::Preflight(backends::preflight),
         Hook::HelperProcess(&backends::MANAGER),

@@ -23,7 +23,7 @@ use self::page::Wish;
 /// The module. Its directives are the core's, as in Apache.
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "status_module", source: "mod_status.c", linked: false, directives: &[] },
-    hooks: &[Hook::Handler(Order::Middle, Handler::Now(handler))],
+    hooks: &[Hook::Repeatable, Hook::Handler(Order::Middle, Handler::Now(handler))],
 };
 
 fn handler(request: &mut Request) -> HandlerResult {

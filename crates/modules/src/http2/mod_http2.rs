@@ -17,6 +17,7 @@ use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, St
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "http2_module", source: "mod_http2.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(allow),
         Hook::Variable(variable),
         Hook::Phase(Phase::Fixups, Order::Last, Now(set_variables)),

@@ -29,7 +29,7 @@ use self::format::Format;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "log_config_module", source: "mod_log_config.c", linked: true, directives: DIRECTIVES },
-    hooks: &[Hook::Check(resolve), Hook::OpenLogs(open), Hook::Log(Order::Middle, log)],
+    hooks: &[Hook::Repeatable, Hook::Check(resolve), Hook::OpenLogs(open), Hook::Log(Order::Middle, log)],
 };
 
 #[rustfmt::skip]

@@ -16,6 +16,7 @@ use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "log_debug_module", source: "mod_log_debug.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(
             Phase::Translate,
             Order::First,

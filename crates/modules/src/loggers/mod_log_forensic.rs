@@ -18,6 +18,7 @@ use crate::metadata::mod_unique_id;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "log_forensic_module", source: "mod_log_forensic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::OpenLogs(open),
         Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(before)),
         Hook::Log(Order::ReallyLast, after),
@@ -62,6 +63,7 @@ fn before(request: &mut Request) -> Flow {
     if request.previous().is_some() || request.is_hypothetical() {
         return Flow::Declined;
     }
+    request.asks_beyond_head();
     if request.server.has_module(mod_unique_id::MODULE.info.id) {
         // Its own hook runs later, and keeps an existing id.
         mod_unique_id::set(request);

@@ -10,7 +10,7 @@ use server::{Handler, HandlerResult, Hook, Keep, Module, Order, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "actions_module", source: "mod_actions.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(Order::Last, Handler::Now(handler))],
+    hooks: &[Hook::Repeatable, Hook::Handler(Order::Last, Handler::Now(handler))],
 };
 
 #[rustfmt::skip]

@@ -25,6 +25,7 @@ pub(crate) use self::text::{file_path, matched};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "alias_module", source: "mod_alias.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::Translate, Order::Middle, Now(translate)),
         Hook::Phase(Phase::Fixups, Order::Middle, Now(fixup)),
     ],

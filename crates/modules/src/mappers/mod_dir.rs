@@ -14,7 +14,7 @@ use crate::metadata::mod_mime::DIRECTORY;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "dir_module", source: "mod_dir.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(Phase::Fixups, Order::Last, LATE)],
+    hooks: &[Hook::Repeatable, Hook::Phase(Phase::Fixups, Order::Last, LATE)],
 };
 
 /// Looks up index files and fallbacks.

@@ -18,10 +18,13 @@ use self::shapes::{Point, clicked, is_in_circle, is_in_polygon, is_in_rectangle,
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "imagemap_module", source: "mod_imagemap.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Handler(
-        Order::Middle,
-        Handler::Later { claims: is_map, check: |_| None, run: |request| Box::pin(handle(request)) },
-    )],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Handler(
+            Order::Middle,
+            Handler::Later { claims: is_map, check: |_| None, run: |request| Box::pin(handle(request)) },
+        ),
+    ],
 };
 
 #[rustfmt::skip]

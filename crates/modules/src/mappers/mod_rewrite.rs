@@ -39,6 +39,7 @@ use self::trace::Trace;
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "rewrite_module", source: "mod_rewrite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Start(prepare),
         Hook::HelperProcess(&maps::helper::HELPER),
         Hook::Phase(

@@ -13,11 +13,14 @@ use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "speling_module", source: "mod_speling.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(
-        Phase::Fixups,
-        Order::Last,
-        PhaseHook::Later { claims: may_be_misspelled, run: |request| Box::pin(correct(request)) },
-    )],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Phase(
+            Phase::Fixups,
+            Order::Last,
+            PhaseHook::Later { claims: may_be_misspelled, run: |request| Box::pin(correct(request)) },
+        ),
+    ],
 };
 
 #[rustfmt::skip]

@@ -16,11 +16,14 @@ use super::mod_alias::file_path;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "userdir_module", source: "mod_userdir.c", linked: false, directives: DIRECTIVES },
     // After Alias, whatever the order in which the modules are loaded.
-    hooks: &[Hook::Phase(
-        Phase::Translate,
-        Order::AfterMiddle(1),
-        PhaseHook::Later { claims: is_for_user, run: |request| Box::pin(translate(request)) },
-    )],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Phase(
+            Phase::Translate,
+            Order::AfterMiddle(1),
+            PhaseHook::Later { claims: is_for_user, run: |request| Box::pin(translate(request)) },
+        ),
+    ],
 };
 
 /// The name of the note with the user whose directory a request is for.

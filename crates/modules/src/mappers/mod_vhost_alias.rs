@@ -12,7 +12,7 @@ use super::mod_alias::FORCED_TYPE;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "vhost_alias_module", source: "mod_vhost_alias.c", linked: false, directives: DIRECTIVES },
     // After Alias and UserDir, whatever the order in which the modules are loaded.
-    hooks: &[Hook::Phase(Phase::Translate, Order::AfterMiddle(2), Now(translate))],
+    hooks: &[Hook::Repeatable, Hook::Phase(Phase::Translate, Order::AfterMiddle(2), Now(translate))],
 };
 
 #[rustfmt::skip]
@@ -202,7 +202,7 @@ impl Map {
     fn directory(&self, request: &Request) -> Option<String> {
         let name = match self.by {
             By::Name => request.server_name().trim_matches(['[', ']']).to_string(),
-            By::Address => request.client.local().ip().to_canonical().to_string(),
+            By::Address => request.local().ip().to_canonical().to_string(),
         };
         let directory = self.filled(&name, request.server_port());
         if directory.is_none() {

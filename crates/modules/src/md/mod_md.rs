@@ -32,6 +32,7 @@ use server::{Handler, Hook, Module, Order, Phase};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "md_module", source: "mod_md.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(provider::provide),
         Hook::Check(domains::resolve),
         Hook::HelperProcess(&renewal::HELPER),

@@ -13,11 +13,14 @@ use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cern_meta_module", source: "mod_cern_meta.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(
-        Phase::Fixups,
-        Order::Middle,
-        PhaseHook::Later { claims: has_meta_file, run: |request| Box::pin(add_fields(request)) },
-    )],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Phase(
+            Phase::Fixups,
+            Order::Middle,
+            PhaseHook::Later { claims: has_meta_file, run: |request| Box::pin(add_fields(request)) },
+        ),
+    ],
 };
 
 #[rustfmt::skip]

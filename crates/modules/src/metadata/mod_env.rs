@@ -12,7 +12,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "env_module", source: "mod_env.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Phase(Phase::Fixups, Order::Middle, Now(fixup))],
+    hooks: &[Hook::Repeatable, Hook::Phase(Phase::Fixups, Order::Middle, Now(fixup))],
 };
 
 #[rustfmt::skip]

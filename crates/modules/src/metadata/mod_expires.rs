@@ -14,7 +14,7 @@ use crate::metadata::periods;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "expires_module", source: "mod_expires.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::ResponseFields(Order::Middle, ResponseHook::Now(set_fields))],
+    hooks: &[Hook::Repeatable, Hook::ResponseFields(Order::Middle, ResponseHook::Now(set_fields))],
 };
 
 #[rustfmt::skip]
@@ -114,7 +114,7 @@ fn set_fields(request: &mut Request, _: bool) {
     let has_expires =
         request.response.err_headers_out.contains("Expires") || request.response.headers_out.contains("Expires");
     let Some(expiry) = conf.of(request.response.content_type()).filter(|_| !has_expires) else { return };
-    let now = request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
+    let now = request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
     let base = match (expiry.since, request.mapped.stat) {
         (Since::Access, _) => now,
         (Since::Modification, Some(meta)) => (meta.mtime / 1000) as i64,

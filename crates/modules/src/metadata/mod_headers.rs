@@ -21,6 +21,7 @@ use value::Value;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "headers_module", source: "mod_headers.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::PostRead, Order::First, Now(early)),
         Hook::Phase(Phase::Fixups, Order::Last, Now(of_request)),
         Hook::ResponseFields(Order::Last, ResponseHook::Now(of_response)),

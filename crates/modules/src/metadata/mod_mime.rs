@@ -26,6 +26,7 @@ use crate::derived::Derived;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_module", source: "mod_mime.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Check(prepare),
         Hook::OpenLogs(types_are_there),
         Hook::FileHandler(handler_of),

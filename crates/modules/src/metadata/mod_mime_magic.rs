@@ -19,6 +19,7 @@ use self::rules::Rules;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "mime_magic_module", source: "mod_mime_magic.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::OpenLogs(complain),
         // After mod_mime, whatever the order in which the modules are loaded.
         Hook::Phase(

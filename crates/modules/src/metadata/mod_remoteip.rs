@@ -5,7 +5,6 @@
 mod preface;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::ip::Subnet;
@@ -16,7 +15,7 @@ use server::{Announced, Flow, Hook, Module, Order, Phase, Preface, Request, Serv
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "remoteip_module", source: "mod_remoteip.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Preface(&PREFACE), Hook::Phase(Phase::PostRead, Order::First, Now(find_client))],
+    hooks: &[Hook::Repeatable, Hook::Preface(&PREFACE), Hook::Phase(Phase::PostRead, Order::First, Now(find_client))],
 };
 
 static PREFACE: Preface = Preface { is_used, is_expected, read: preface::read };
@@ -131,8 +130,9 @@ fn is_expected(server: &Server, client: IpAddr, ours: SocketAddr) -> bool {
 }
 
 fn find_client(request: &mut Request) -> Flow {
-    if let Announced::Client(address) = request.client.announced() {
-        request.client = Arc::new(request.client.behind(address));
+    if let Announced::Client(address) = request.announced() {
+        let client = request.client().behind(address);
+        request.set_client(client);
         return Flow::Declined;
     }
     let host = request.vhost;
@@ -149,7 +149,7 @@ fn from_list(request: &mut Request, conf: &RemoteIpServer, header: &str, list: &
     let proxies: Vec<&Proxy> = conf.proxies.iter().collect();
     // If proxies are listed, they count as internal until an external one is found.
     let mut internal = !proxies.is_empty();
-    let (mut rest, mut client, mut passed) = (Some(list), request.client.peer, Vec::new());
+    let (mut rest, mut client, mut passed) = (Some(list), request.client().peer, Vec::new());
     while let Some(left) = rest {
         let address = client.ip().to_canonical();
         match proxies.iter().find(|proxy| proxy.network.contains(address)) {
@@ -195,7 +195,8 @@ fn from_list(request: &mut Request, conf: &RemoteIpServer, header: &str, list: &
         }
         request.notes.set(PROXIES, passed);
     }
-    request.client = Arc::new(request.client.behind(client));
+    let client = request.client().behind(client);
+    request.set_client(client);
 }
 
 /// Whether an external proxy may be trusted for an address: not for those that Apache considers private or nonsensical.

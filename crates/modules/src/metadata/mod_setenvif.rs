@@ -18,6 +18,7 @@ use server::{Flow, Hook, Module, Order, Phase, Request};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::PostRead, Order::Middle, Now(of_server)),
         Hook::Phase(Phase::HeaderParser, Order::Middle, Now(of_sections)),
     ],
@@ -166,15 +167,15 @@ impl Attribute {
     fn fetch(&self, request: &Request, value: &mut String) -> Result<(), EvalError> {
         value.clear();
         match self {
-            Attribute::RemoteAddress => value.push_str(&request.client.ip()),
+            Attribute::RemoteAddress => value.push_str(&request.client().ip()),
             Attribute::RemoteHost => value.push_str(&request.client_host()?),
-            Attribute::ServerAddress => value.push_str(&request.client.local().ip().to_canonical().to_string()),
+            Attribute::ServerAddress => value.push_str(&request.local().ip().to_canonical().to_string()),
             Attribute::Uri => value.push_str(&request.data.uri),
             Attribute::Method => value.push_str(&request.data.method),
             Attribute::Protocol => value.push_str(request.protocol()),
             Attribute::Named(name) => match request.header_joined(name) {
                 Some(field) => value.push_str(&field),
-                None => value.push_str(request.env.get(name).unwrap_or_default()),
+                None => value.push_str(request.env_value(name).unwrap_or_default()),
             },
             Attribute::Fields(names) => {
                 for (name, _) in request.headers().iter().rev() {

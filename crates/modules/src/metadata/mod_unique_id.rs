@@ -3,8 +3,6 @@
 //! Apache manual: mod_unique_id. As in 2.4.71 it is 27 letters for 20 bytes: the time of the request in seconds, and a
 //! number unique to the thread.
 
-use std::time::UNIX_EPOCH;
-
 use conf::ModuleInfo;
 use server::PhaseHook::Now;
 use server::unique::letters;
@@ -13,7 +11,12 @@ use server::{Flow, Hook, Module, Order, Phase, Request, Unique};
 /// The module. If it is loaded, its id is also that of log lines (`%L`).
 pub static MODULE: Module = Module {
     info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
-    hooks: &[Hook::Phase(Phase::PostRead, Order::Middle, Now(set)), Hook::LogId(id)],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::OwnVariable(NAME, |request| request.env.set(NAME, new())),
+        Hook::Phase(Phase::PostRead, Order::Middle, Now(set)),
+        Hook::LogId(id),
+    ],
 };
 
 /// The variable with the request's id.
@@ -35,12 +38,12 @@ fn id(request: &Request) -> String {
     let before = || request.previous()?.env.get(NAME);
     match request.env.get(NAME).or_else(before) {
         Some(id) => id.to_string(),
-        None => new(request),
+        None => new(),
     }
 }
 
-fn new(request: &Request) -> String {
-    let since_1970 = request.account.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+fn new() -> String {
+    let since_1970 = sys::time::realtime_coarse();
     let mut bytes = [0; 20];
     // The seconds wrap in 2106.
     bytes[..4].copy_from_slice(&(since_1970.as_secs() as u32).to_be_bytes());

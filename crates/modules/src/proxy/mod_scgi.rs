@@ -18,6 +18,7 @@ use crate::mappers::mod_alias::matched;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "scgi_module", source: "mod_scgi.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::Translate, Order::Last, Now(translate)),
         Hook::Handler(
             Order::Middle,

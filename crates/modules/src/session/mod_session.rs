@@ -16,6 +16,7 @@ use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "session_module", source: "mod_session.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(
             Phase::Fixups,
             Order::Middle,

@@ -58,6 +58,7 @@ pub use self::values::NamedFile;
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ssl_module", source: "mod_ssl.c", linked: false, directives: DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Mutex("ssl-cache"),
         Hook::Mutex("ssl-stapling"),
         Hook::Mutex("ssl-stapling-refresh"),
@@ -123,7 +124,7 @@ fn make_place(settings: &mut SettingsMap) {
 
 /// Refuses clients that speak HTTP on a TLS port, with Apache's error text.
 fn is_encrypted(request: &mut Request) -> Flow {
-    if !request.client.is_misdirected() {
+    if !request.is_misdirected() {
         return Flow::Declined;
     }
     let note = "Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n Instead use the HTTPS scheme to access \

@@ -232,6 +232,7 @@ impl Client {
             took: Duration::ZERO,
             ended: sys::time::system_time(),
             watches: false,
+            repeated: false,
         });
         self.traffic.accesses += 1;
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })

@@ -95,6 +95,8 @@ pub(super) enum Field {
     Http2,
     /// Their streams whose requests are being served.
     Streams,
+    /// Requests that got an earlier one's response, over the life of the server.
+    Repeated,
 }
 
 /// Counters in a row, over the life of the server: their position in a process row, and how many there are.
@@ -102,14 +104,14 @@ pub(super) enum Field {
 pub(super) struct Series<const N: usize>(usize);
 
 /// Answers with a status of 1xx to 5xx.
-pub(super) const CLASSES: Series<5> = Series(29);
+pub(super) const CLASSES: Series<5> = Series(30);
 /// Requests that took longer than the previous bound but no longer than this one.
-pub(super) const DURATIONS: Series<BUCKETS> = Series(34);
+pub(super) const DURATIONS: Series<BUCKETS> = Series(35);
 /// Of these, those by clients that watch the server.
 pub(super) const WATCH: Series<BUCKETS> = Series(DURATIONS.0 + BUCKETS);
 /// TLS handshakes by their outcomes; the last: those that failed.
 pub(super) const HANDSHAKES: Series<{ Handshake::COUNT + 1 }> = Series(WATCH.0 + BUCKETS);
-const _: () = assert!(Field::Streams as usize + 1 == CLASSES.0 && HANDSHAKES.0 + Handshake::COUNT < PROCESS);
+const _: () = assert!(Field::Repeated as usize + 1 == CLASSES.0 && HANDSHAKES.0 + Handshake::COUNT < PROCESS);
 
 pub(super) const GAUGES: [Field; 9] = [
     Field::Connections,

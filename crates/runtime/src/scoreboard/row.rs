@@ -33,6 +33,8 @@ pub struct ServedRequest {
     pub ended: SystemTime,
     /// Only the live page asked, to show what others do.
     pub watches: bool,
+    /// It got the response of an earlier request.
+    pub repeated: bool,
 }
 
 /// The texts of a row, about the request being served. UTF-8, to be checked by the reader; cut to 48, 80, 144 and 16

@@ -79,6 +79,8 @@ pub struct Process {
     pub durations: [u64; BUCKETS],
     /// Of these, those by clients that watch the server.
     pub watch: Watch,
+    /// Requests that got an earlier one's response, likewise.
+    pub repeated: u64,
     /// Requests of this child.
     pub own_accesses: u64,
     /// Bytes of this child.
@@ -204,6 +206,7 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
             sent: row.load(Field::WatchSent),
             received: row.load(Field::WatchReceived),
         },
+        repeated: row.load(Field::Repeated),
         own_accesses: row.load(Field::OwnAccesses),
         own_bytes: row.load(Field::OwnBytes),
         cpu: [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem]

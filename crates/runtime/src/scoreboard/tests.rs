@@ -19,7 +19,15 @@ fn begin(row: &Row, so_far: Traffic, client: &str, vhost: &str, request: &str, p
 }
 
 fn answered(status: u16, bytes: u64, took: Duration) -> ServedRequest {
-    ServedRequest { status, sent: bytes, received: 0, took, ended: sys::time::system_time(), watches: false }
+    ServedRequest {
+        status,
+        sent: bytes,
+        received: 0,
+        took,
+        ended: sys::time::system_time(),
+        watches: false,
+        repeated: false,
+    }
 }
 
 #[test]

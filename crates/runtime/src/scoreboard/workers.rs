@@ -271,6 +271,9 @@ impl Workers {
             row.add(Field::WatchSent, answered.sent);
             row.add(Field::WatchReceived, answered.received);
         }
+        if answered.repeated {
+            row.add(Field::Repeated, 1);
+        }
         let counts = [(Field::OwnBytes, bytes), (Field::Received, answered.received), (Field::Duration, took)];
         for (field, value) in counts {
             row.add(field, value);

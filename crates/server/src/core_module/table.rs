@@ -22,6 +22,7 @@ const FILEINFO: Allowed = Allowed::FILEINFO;
 pub static CORE: Module = Module {
     info: ModuleInfo { id: "core_module", source: "core.c", linked: true, directives: CORE_DIRECTIVES },
     hooks: &[
+        Hook::Repeatable,
         Hook::Phase(Phase::Translate, Order::ReallyLast, PhaseHook::Now(translate::document_root)),
         Hook::Phase(Phase::Fixups, Order::ReallyFirst, PhaseHook::Now(translate::overrides)),
         Hook::Handler(Order::ReallyLast, static_file::AFTER_BODY),

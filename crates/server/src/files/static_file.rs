@@ -65,7 +65,11 @@ fn at_once(request: &mut Request) -> Option<HandlerResult> {
     let (parts, links) = (request.dir::<CoreDir>().etag.effective(), request.links());
     let is_same = |kept: &Arc<CachedFile>| kept.meta == meta && kept.parts == parts && kept.links == links;
     match request.mapped.kept.take().filter(is_same) {
-        Some(kept) => Some(serve(request, &kept)),
+        Some(kept) => {
+            let result = serve(request, &kept);
+            request.mapped.served = Some(kept);
+            Some(result)
+        }
         // A file that is read at once anyway is digested at once, and does not queue behind large files.
         None if parts & DIGEST != 0 && meta.size > SMALL => None,
         None => {

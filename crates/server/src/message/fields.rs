@@ -141,6 +141,11 @@ impl Fields {
         out
     }
 
+    /// How many bytes the names and values have.
+    pub(crate) fn size(&self) -> usize {
+        self.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
     /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -45,6 +45,11 @@ impl RequestHead {
         &rest[..memchr::memchr3(b'\r', b'\n', 0, rest).unwrap_or(rest.len())]
     }
 
+    /// Its bytes, if it came as text.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// Its length on the wire, if it came as text.
     pub(crate) fn len(&self) -> u64 {
         self.text.len() as u64

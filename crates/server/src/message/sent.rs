@@ -47,7 +47,7 @@ pub(crate) enum Delimiter {
 }
 
 /// Whether the connection stays open, and the announcement of that to the client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Persist {
     pub(crate) keep: bool,
     /// `Keep-Alive: timeout=…, max=…`, for clients that asked.

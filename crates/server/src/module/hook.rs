@@ -10,7 +10,7 @@ use crate::module::finding::Finding;
 use crate::request::Request;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest,
+    ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest, SetVariable,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -68,6 +68,13 @@ pub enum Hook {
     Dump(&'static str, DumpHook),
     /// httpd has no such module: under a name of httpd, lists of modules leave it out.
     Unlisted,
+    /// The module's hooks decide about a request by its head, the configuration and the requested file, and record in the
+    /// request everything else that they ask ([`Request::asks_beyond_head`]): a later request with the same head may get the
+    /// same response without them. While a module with hooks for requests does not say so, nothing is repeated.
+    Repeatable,
+    /// A variable of the environment that each request has anew: its name, and the function that sets it for a repeat. If the
+    /// configuration reads the variable ([`Request::env_value`]), the request is not repeated.
+    OwnVariable(&'static str, SetVariable),
     /// A kind of lock that `Mutex` may name.
     Mutex(&'static str),
     /// Checks a name in `SetHandler`. `Err`: why no handler will ever answer under it.
@@ -123,7 +130,8 @@ pub enum Hook {
     InsertInputFilters(Order, fn(&mut Request, &mut InputChain)),
     /// Last changes of the response's fields, before they go out. All hooks run.
     ResponseFields(Order, ResponseHook),
-    /// The response has gone out, or could not. All hooks run.
+    /// The response has gone out, or could not. All hooks run. They change nothing of the request, which may end again, for
+    /// a repeat.
     Log(Order, fn(&mut Request)),
     /// Another object that directives find by name, with its group (`dav`, `filesystem`).
     Provider(&'static str, &'static str),
@@ -178,8 +186,63 @@ impl Hook {
             | Hook::Command(..)
             | Hook::FileHandler(_)
             | Hook::Dump(..)
+            | Hook::Repeatable
+            | Hook::OwnVariable(..)
             | Hook::Unlisted => return None,
         })
+    }
+}
+
+/// Whether a module records what its hooks ask for requests, or has no such hooks.
+fn is_repeatable(module: &Module) -> bool {
+    let says_so = module.hooks.iter().any(|hook| matches!(hook, Hook::Repeatable));
+    says_so || !module.hooks.iter().any(runs_for_requests)
+}
+
+/// Whether a hook runs for every request, or for those that the configuration picks.
+fn runs_for_requests(hook: &Hook) -> bool {
+    match hook {
+        Hook::Phase(..)
+        | Hook::Handler(..)
+        | Hook::Filter(..)
+        | Hook::NamedFilter(_)
+        | Hook::FindFilter(_)
+        | Hook::InsertFilters(..)
+        | Hook::ResponseFields(..)
+        | Hook::Log(..)
+        | Hook::Preface(_) => true,
+        // Request::variable records the question; filters of bodies have no effect where there is none, and a request with a
+        // body, a user or a message in a log is not repeated.
+        Hook::Variable(_)
+        | Hook::Extension(_)
+        | Hook::InputFilter(_)
+        | Hook::FindInputFilter(_)
+        | Hook::InsertInputFilters(..)
+        | Hook::Authz(_)
+        | Hook::Authn(_)
+        | Hook::NoteAuthFailure(_)
+        | Hook::LogId(_) => false,
+        Hook::Repeatable
+        | Hook::OwnVariable(..)
+        | Hook::Check(_)
+        | Hook::Start(_)
+        | Hook::Dump(..)
+        | Hook::Unlisted
+        | Hook::Mutex(_)
+        | Hook::HandlerName(_)
+        | Hook::SharedCache(_)
+        | Hook::BeforeStart(_)
+        | Hook::Tick(_)
+        | Hook::Examine(_)
+        | Hook::Preflight(_)
+        | Hook::Command(..)
+        | Hook::FileHandler(_)
+        | Hook::OpenLogs(_)
+        | Hook::HelperProcess(_)
+        | Hook::ChildInit(_)
+        | Hook::ChildEnd(_)
+        | Hook::Encryption(_)
+        | Hook::Provider(..) => false,
     }
 }
 
@@ -212,6 +275,8 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
         encryption: None,
         variables: Vec::new(),
         extensions: None,
+        own_variables: Vec::new(),
+        are_repeatable: modules.iter().all(|module| is_repeatable(module)),
     };
     for (module, hook) in ordered(modules) {
         match hook {
@@ -231,6 +296,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
             Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
             Hook::Variable(find) => hooks.variables.push(*find),
             Hook::Extension(read) => hooks.extensions = Some(*read),
+            Hook::OwnVariable(name, f) => hooks.own_variables.push((name, *f)),
             Hook::LogId(f) => hooks.log_id = hooks.log_id.or(Some(*f)),
             // Hooks for the server's life, and those called by name while the configuration is read.
             _ => {}

@@ -45,7 +45,12 @@ impl Request {
         let head = head_in_effect(self);
         let (etag, modified) = validators(self);
         let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
-        match evaluate(&*head, &current, now()) {
+        let outcome = evaluate(&*head, &current, now());
+        if outcome != evaluate(&*head, &current, i64::MAX) {
+            // A date of the client's lies in the future.
+            self.asks_beyond_head();
+        }
+        match outcome {
             Outcome::Proceed => None,
             Outcome::NotModified => Some(304),
             Outcome::PreconditionFailed => Some(412),
@@ -128,7 +133,12 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, Unsatisf
     let Some(length) = length else { return Ok(body) };
     let (etag, modified) = validators(request);
     let current = Validators { etag: etag.as_ref().map(|tag| tag.as_bytes()), modified };
-    if !if_range(&*head, &current, now()) {
+    let is_current = if_range(&*head, &current, now());
+    if is_current != if_range(&*head, &current, i64::MAX) {
+        // The date of the file will be a strong validator when it is older.
+        request.asks_beyond_head();
+    }
+    if !is_current {
         return Ok(body);
     }
     let dir = request.dir::<CoreDir>();
@@ -148,6 +158,8 @@ pub(crate) fn ranges(request: &mut Request, body: Body) -> Result<Body, Unsatisf
                 return Ok(slice(&body, range.first, range.count()));
             }
             let part_type = request.response.content_type().map(str::to_string);
+            // The boundary is another one for each response.
+            request.asks_beyond_head();
             let multipart = Multipart::new(Unique::draw().number(), part_type.as_deref(), length);
             request.response.set_content_type(multipart.content_type());
             let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);

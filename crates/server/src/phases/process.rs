@@ -141,7 +141,12 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Ha
 /// `HostnameLookups` of the request's sections so far: code that needs the client's name later cannot wait for it.
 async fn name_client(request: &Request) {
     let how = request.hostname_lookups();
-    if how != Tri::Off && request.client.looked_up(how).is_none() && !request.is_subrequest() {
+    if how == Tri::Off {
+        return;
+    }
+    // Another client has another name.
+    request.asks_beyond_head();
+    if request.client.looked_up(how).is_none() && !request.is_subrequest() {
         Box::pin(request.client.look_up(how)).await;
     }
 }
@@ -440,7 +445,10 @@ async fn response_fields(request: &mut Request, is_error: bool) -> bool {
     for i in 0..request.hooks.response_fields.len() {
         match request.hooks.response_fields[i] {
             ResponseHook::Now(change) => change(request, is_error),
-            ResponseHook::Later { claims, run } if claims(request) => run(request, is_error).await,
+            ResponseHook::Later { claims, run } if claims(request) => {
+                request.asks_beyond_head();
+                run(request, is_error).await;
+            }
             ResponseHook::Later { .. } => {}
         }
     }

@@ -29,7 +29,10 @@ pub(crate) async fn run_until_decided(request: &mut Request, phase: Phase) -> Fl
 async fn run_hook(request: &mut Request, phase: Phase, ModuleHook { module, hook }: &ModuleHook<PhaseHook>) -> Flow {
     let flow = match hook {
         PhaseHook::Now(run) => run(request),
-        PhaseHook::Later { claims, run } if claims(request) => run(request).await,
+        PhaseHook::Later { claims, run } if claims(request) => {
+            request.asks_beyond_head();
+            run(request).await
+        }
         PhaseHook::Later { .. } => Flow::Declined,
     };
     if let Some(trace) = &mut request.trace {

@@ -54,6 +54,10 @@ const LOOKUPS_MAX: usize = 100;
 
 /// Adds request fields that decided something to `Vary`.
 fn note_deciding(request: &mut Request, vary: Vec<String>) {
+    // A log's condition does not change the response, which has gone out and may go out again.
+    if request.account.sent.head.is_some() {
+        return;
+    }
     for name in vary {
         add_vary(&mut request.response.headers_out, &name);
     }
@@ -126,7 +130,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn request_env(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.request.env.get(name).map(Cow::Borrowed)
+        self.request.env_value(name).map(Cow::Borrowed)
     }
 
     fn process_env(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -134,6 +138,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn file_test(&self, test: FileTest, path: &str) -> bool {
+        self.request.asks_beyond_head();
         let Some(os) = c_path(path) else { return false };
         match test {
             FileTest::Link => sys::file::lstat(&os).is_ok_and(|meta| meta.is_symlink()),
@@ -149,6 +154,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn file_contents(&self, path: &str) -> Result<String, FileError> {
+        self.request.asks_beyond_head();
         let meta = std::fs::metadata(os_path(path)).map_err(|_| FileError::Open)?;
         if meta.len() > MAX_FILE_SIZE {
             return Err(FileError::TooLarge);
@@ -158,6 +164,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn file_size(&self, path: &str) -> u64 {
+        self.request.asks_beyond_head();
         let meta = c_path(path).and_then(|os| sys::file::stat(&os).ok());
         meta.filter(|meta| meta.is_file()).map_or(0, |meta| meta.size)
     }
@@ -176,7 +183,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn client_address(&self) -> Option<IpAddr> {
-        Some(self.request.client.peer.ip().to_canonical())
+        Some(self.request.client().peer.ip().to_canonical())
     }
 
     fn ssl_variable(&self, name: &str) -> Cow<'_, str> {
@@ -184,6 +191,7 @@ impl Subject for OfRequest<'_> {
     }
 
     fn peer_extensions(&self, oid: &str) -> Vec<String> {
+        self.request.asks_beyond_head();
         self.request.hooks.extensions.map(|read| read(self.request, oid)).unwrap_or_default()
     }
 
@@ -193,7 +201,7 @@ impl Subject for OfRequest<'_> {
 }
 
 fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
-    let seconds = || request.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let seconds = || request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
     let local = || {
         let now = seconds();
         Civil::of(now + i64::from(sys::time::local_offset(now)))
@@ -220,11 +228,11 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&request.data.uri),
         Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&request.mapped.filename),
         Variable::RemoteHost => request.client_host()?.into(),
-        Variable::RemoteAddr => request.client.ip().into(),
-        Variable::ConnRemoteAddr => request.client.connection().ip().into(),
+        Variable::RemoteAddr => request.client().ip().into(),
+        Variable::ConnRemoteAddr => request.client().connection().ip().into(),
         Variable::RemoteIdent => "".into(),
         Variable::RemoteUser => text(request.login.user.as_deref()),
-        Variable::RemotePort => request.client.peer.port().to_string().into(),
+        Variable::RemotePort => request.client().peer.port().to_string().into(),
         Variable::ServerAdmin => request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN).into(),
         Variable::ServerName => request.server_name(),
         Variable::ServerPort => request.server_port().to_string().into(),
@@ -253,9 +261,9 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
             None => Cow::Borrowed(request.document_root()),
         },
         Variable::RequestStatus => request.response.status().to_string().into(),
-        Variable::Https => if request.client.is_secure() { "on" } else { "off" }.into(),
+        Variable::Https => if request.is_secure() { "on" } else { "off" }.into(),
         Variable::Http2 => if request.data.version == http::Version::Http2 { "on" } else { "off" }.into(),
-        Variable::Ipv6 => if request.client.peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
-        Variable::ConnLogId => request.client.log_id().unwrap_or_default().into(),
+        Variable::Ipv6 => if request.client().peer.ip().to_canonical().is_ipv6() { "on" } else { "off" }.into(),
+        Variable::ConnLogId => request.client().log_id().unwrap_or_default().into(),
     })
 }

@@ -190,6 +190,7 @@ impl Request {
 
     /// A request on behalf of this one, without a target yet.
     fn asking(&self) -> Box<Request> {
+        self.asks_beyond_head();
         let depth = match &self.kind {
             RequestKind::Subrequest { depth, .. } => depth + 1,
             _ => 1,

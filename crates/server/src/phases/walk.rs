@@ -147,8 +147,12 @@ fn directories_with(request: &mut Request, apart: &[Apart]) -> Result<(), Stop> 
     };
     let known = request.server.directories.get(request.vhost.index, &dir);
     let walked = match known.filter(|_| request.trace.is_none()) {
-        Some(walked) if still_holds(&walked, request) => walked,
+        Some(walked) if still_holds(&walked, request) => {
+            request.mapped.walked = Some(walked.clone());
+            walked
+        }
         known => {
+            request.asks_beyond_head();
             let dir = dir.into_owned();
             walk(request, &dir, known.and_then(|known| known.way.as_ref().map(|way| way.watch)), apart)?
         }
@@ -283,6 +287,7 @@ fn options(merged: &Merged) -> Bits {
 
 /// Refuses `path` if it is a symbolic link that these options do not let through.
 fn check_link(request: &Request, path: &str, options: Bits) -> Result<(), Flow> {
+    request.asks_beyond_head();
     let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
     let Ok(link) = sys::file::lstat(&os) else { return Ok(()) };
     let same_owner = || sys::file::stat(&os).is_ok_and(|target| target.uid == link.uid);
@@ -345,6 +350,7 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
 /// Looks up the whole name, then its rest without the last part, and so on. Mostly only the last part is missing; a
 /// client that sends thousands of parts must not cause a look-up for each.
 fn find_part(request: &mut Request) -> Result<(), Flow> {
+    request.asks_beyond_head();
     let mut name = request.mapped.filename.clone();
     let mut missing = 0;
     loop {

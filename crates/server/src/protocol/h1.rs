@@ -9,6 +9,7 @@ mod interim;
 mod outgoing;
 mod preface;
 mod refuse;
+mod repeat;
 mod tunnel;
 mod upgrade;
 mod wait;
@@ -43,7 +44,10 @@ impl Connection for Http1Connection {
             return self.upgraded.as_mut().map_or(Stepping::Done(Stage::Closed), |upgraded| upgraded.step(stage));
         }
         match stage {
-            Stage::Serve => Stepping::waiting(self.serve()),
+            Stage::Serve => match self.serve_at_once() {
+                Some(next) => Stepping::Done(next),
+                None => Stepping::waiting(self.serve()),
+            },
             Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
@@ -72,6 +76,32 @@ impl Http1Connection {
         self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
     }
 
+    /// Serves a request whose response is known, without a future: most requests are repeats. `None`: another request.
+    fn serve_at_once(&mut self) -> Option<Stage> {
+        self.seen_before = None;
+        if self.behind >= PIPELINED || self.preface.is_some() || self.cut_off.is_some() {
+            return None;
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        if bytes.is_empty() {
+            // If the rest is not there yet, or never will be, the stage that can wait for it finds out.
+            let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
+            if bytes.is_empty() {
+                return Some(Stage::ReadHead);
+            }
+        }
+        match self.repeat(&bytes) {
+            None => {
+                self.buffer = bytes;
+                None
+            }
+            next => {
+                buffers::give(bytes);
+                next
+            }
+        }
+    }
+
     /// Serves a request: from its complete head to as much of its response as fits into the socket.
     async fn serve(&mut self) -> Stage {
         if self.behind >= PIPELINED {
@@ -97,6 +127,10 @@ impl Http1Connection {
         let why = match Head::parse(&bytes, &self.plan().limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
+                if !rest.is_empty() {
+                    // The hash is that of several requests.
+                    self.seen_before = None;
+                }
                 return self.respond(RequestHead::received(bytes, head), rest).await;
             }
             Ok(Parse::Partial) => match self.cut_off {

@@ -9,10 +9,11 @@ use crate::request::script_use::ScriptUse;
 
 /// The arrival of a request, its cost, and its bytes on the wire.
 pub struct Account {
-    /// When the request came in, by the clock.
-    pub time: SystemTime,
-    /// When the request came in, by a clock that is never set: for durations.
-    pub start: Instant,
+    /// When the request came in, by the clock. Modules [ask for it](crate::Request::time).
+    pub(crate) time: SystemTime,
+    /// When the request came in, by a clock that is never set: for durations. Modules ask for the [time since
+    /// then](crate::Request::elapsed).
+    pub(crate) start: Instant,
     /// The tick that announced it: answers of the system to other requests of that tick also hold for this one.
     pub(crate) tick: Option<NonZeroU64>,
     /// Numbers for the log, filled while the response goes out.
@@ -41,6 +42,11 @@ impl Account {
             watches: false,
             log_id: OnceLock::new(),
         }
+    }
+
+    /// For a request that this tick has announced, if one has.
+    pub(crate) fn announced_in(self, tick: Option<NonZeroU64>) -> Account {
+        Account { tick, ..self }
     }
 
     /// For a request on behalf of this one: its messages are logged as this one's.

@@ -13,7 +13,7 @@ impl Request {
 
     /// The client's name, if a look-up has found it: by `HostnameLookups`, or for an access decision.
     pub fn client_name(&self) -> Option<&str> {
-        self.client.looked_up(self.hostname_lookups())?.as_ref().ok()?.as_deref()
+        self.client().looked_up(self.hostname_lookups())?.as_ref().ok()?.as_deref()
     }
 
     /// The client's name for a rule: its host name, or its address if it has none.
@@ -23,7 +23,7 @@ impl Request {
     pub fn client_host(&self) -> Result<String, EvalError> {
         let how = self.hostname_lookups();
         let unknown = |why: &Unanswered| Err(EvalError::Unknown(format!("{why}: the client's name is unknown")));
-        match self.client.looked_up(how) {
+        match self.client().looked_up(how) {
             Some(Ok(Some(name))) => Ok(name.to_string()),
             Some(Err(why)) if how != Tri::Off => unknown(why),
             None if how != Tri::Off => unknown(&Unanswered::NotAsked),

@@ -116,7 +116,7 @@ fn vary(request: &Request) -> Option<String> {
 }
 
 /// Passes the current date, formatted once a second, to `use_it`.
-fn with_date<T>(use_it: impl FnOnce(&http::date::HttpDate) -> T) -> T {
+pub(crate) fn with_date<T>(use_it: impl FnOnce(&http::date::HttpDate) -> T) -> T {
     thread_local! {
         static DATE: std::cell::RefCell<http::date::DateCache> = std::cell::RefCell::default();
     }

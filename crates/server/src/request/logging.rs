@@ -80,6 +80,8 @@ impl Request {
     /// Writes to the error log of the virtual host, with the client's address.
     pub fn log(&self, module: &str, level: Level, text: impl AsRef<str>) {
         if self.logs(module, level) {
+            // A repeat would have to say it again.
+            self.asks_beyond_head();
             match &self.trace {
                 None => {
                     self.name_for_logs();
@@ -93,6 +95,7 @@ impl Request {
     /// Logs a message that begins with a system error (`(13)Permission denied: `).
     pub fn log_os(&self, module: &str, level: Level, error: &io::Error, text: impl AsRef<str>) {
         if self.logs(module, level) {
+            self.asks_beyond_head();
             match &self.trace {
                 None => {
                     self.name_for_logs();
@@ -106,6 +109,7 @@ impl Request {
     /// Logs a message without the client's address: it is about the server's files, and concerns every client.
     pub fn log_apart(&self, module: &str, level: Level, text: impl AsRef<str>) {
         if self.logs(module, level) {
+            self.asks_beyond_head();
             match &self.trace {
                 None => self.error_log().write(module, level, text.as_ref()),
                 Some(trace) => trace.message(module, level, text.as_ref()),

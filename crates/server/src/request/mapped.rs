@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sys::file::Meta;
 
+use crate::site::directory_cache::Walked;
 use crate::site::file_cache::CachedFile;
 use crate::site::links::Links;
 
@@ -29,6 +30,10 @@ pub struct Mapped {
     pub stat: Option<Meta>,
     /// The cached data of that file.
     pub(crate) kept: Option<Arc<CachedFile>>,
+    /// The cached file that the response consists of.
+    pub(crate) served: Option<Arc<CachedFile>>,
+    /// The cached findings on the way to the file's directory.
+    pub(crate) walked: Option<Arc<Walked>>,
     /// The URL prefix and directory of the `Alias` that mapped it.
     pub context: Option<(String, String)>,
     /// The directory for the URL paths of this request, if it is not that of the virtual host.
@@ -56,6 +61,8 @@ impl Mapped {
         self.links = None;
         self.stat = None;
         self.kept = None;
+        self.served = None;
+        self.walked = None;
         self.context = None;
         self.document_root = None;
         self.handler = None;

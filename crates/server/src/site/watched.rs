@@ -91,6 +91,11 @@ impl WatchedPath {
         self.files.push((path, meta));
     }
 
+    /// How many bytes the access files on the way have.
+    pub(crate) fn size(&self) -> u64 {
+        self.files.iter().map(|(_, meta)| meta.size).sum()
+    }
+
     /// From now on requests of this tick may share the findings for one that came at `start`.
     pub(crate) fn looked(&self, start: Instant) {
         self.look.renew(start);

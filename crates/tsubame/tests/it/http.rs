@@ -27,6 +27,7 @@ pub mod mappers_same_as_apache;
 pub mod metadata_same_as_apache;
 pub mod modules_same_as_apache;
 pub mod negotiation;
+pub mod repeats;
 pub mod rewrite;
 pub mod rewrite_by_chance;
 pub mod rewrite_maps;

@@ -145,7 +145,7 @@ struct Run {
 
 impl Run {
     fn verdict(&self, request: &Request, all: bool) -> Verdict {
-        let is_there = self.networks.contains(request.client.peer.ip());
+        let is_there = self.networks.contains(request.client().peer.ip());
         let says = if is_there { Verdict::Granted } else { Verdict::Denied };
         if all { negated(says) } else { says }
     }

@@ -204,7 +204,7 @@ impl Variables {
     }
 
     fn date(&self, page: &Request, name: &str, format: &str) -> String {
-        let now = page.account.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+        let now = page.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
         let is_gmt = name.eq_ignore_ascii_case(DATES[1]);
         written(if name.eq_ignore_ascii_case(DATES[2]) { self.modified } else { now }, format, is_gmt)
     }

@@ -94,6 +94,13 @@ fn requests(board: &Snapshot) -> Vec<Family> {
     let count = sum(board, |process| process.accesses);
     vec![
         one(Counter, "requests", "", "Requests that were answered.", count.to_string()),
+        one(
+            Counter,
+            "requests_repeated",
+            "",
+            "Of these, requests with the head of an earlier one, which got its response without the phases.",
+            sum(board, |process| process.repeated).to_string(),
+        ),
         family(Counter, "responses", "", "Answers by the class of their status.", labelled("_total", "class", classes)),
         family(
             Histogram,

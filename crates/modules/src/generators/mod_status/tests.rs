@@ -52,6 +52,7 @@ fn board() -> Snapshot {
         classes: [0, 1, 0, 0, 0],
         durations: [0; scoreboard::BUCKETS],
         watch: Default::default(),
+        repeated: 0,
         own_accesses: 1,
         own_bytes: 5025,
         cpu: [0; 4],

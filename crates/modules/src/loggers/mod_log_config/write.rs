@@ -59,15 +59,15 @@ impl Field {
         match &self.what {
             What::Fixed(text) => own::<E>(out, |out| out.extend_from_slice(&http::text::to_bytes(text))),
             What::Nothing => nothing(out),
-            What::Address => address(out, request.client.peer.ip()),
-            What::ConnectionAddress => address(out, request.client.connection().peer.ip()),
+            What::Address => address(out, request.client().peer.ip()),
+            What::ConnectionAddress => address(out, request.client().connection().peer.ip()),
             What::Host => match request.client_name() {
                 Some(name) => text::<E>(out, Some(name)),
-                None => address(out, request.client.peer.ip()),
+                None => address(out, request.client().peer.ip()),
             },
-            What::LocalAddress => address(out, request.client.local().ip()),
-            What::RemotePort => port(out, request.client.peer),
-            What::LocalPort => port(out, request.client.local()),
+            What::LocalAddress => address(out, request.local().ip()),
+            What::RemotePort => port(out, request.client().peer),
+            What::LocalPort => port(out, request.local()),
             What::CanonicalPort => {
                 let host = request.vhost;
                 number(out, host.port.filter(|port| *port != 0).unwrap_or(host.scheme_port()).into())
@@ -102,7 +102,7 @@ impl Field {
             What::TrailerOut(name) => text::<E>(out, sent.trailers_out.get(name)),
             What::Requests => number(out, requests(request).into()),
             What::LogId => text::<E>(out, request.log_id()),
-            What::ConnectionLogId => text::<E>(out, request.client.log_id().as_deref()),
+            What::ConnectionLogId => text::<E>(out, request.client().log_id().as_deref()),
             What::Method => text::<E>(out, Some(original.map_or(&*request.data.method, |original| &original.method))),
             What::Process => number(out, std::process::id().into()),
             What::Thread => number(out, sys::thread::id()),
@@ -215,7 +215,8 @@ fn port(out: &mut Vec<u8>, address: SocketAddr) -> FieldKind {
 /// the one that `MaxKeepAliveRequests` makes the last: if something else ends the connection, its last request has the
 /// number of the one before it.
 fn requests(request: &Request) -> u32 {
-    let (before, max) = (request.client.connection().keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
+    let (before, max) =
+        (request.client().connection().keepalives.load(Relaxed), request.vhost.max_keep_alive_requests());
     if request.account.sent.keepalive || max > 0 && before >= max { before } else { before.saturating_sub(1) }
 }
 
@@ -223,11 +224,11 @@ fn requests(request: &Request) -> u32 {
 /// closed.
 fn is_last_but_one(request: &Request) -> bool {
     let max = request.vhost.max_keep_alive_requests();
-    max > 0 && request.client.connection().keepalives.load(Relaxed) + 1 >= max
+    max > 0 && request.client().connection().keepalives.load(Relaxed) + 1 >= max
 }
 
 fn since_1970(request: &Request) -> Duration {
-    request.account.time.duration_since(UNIX_EPOCH).unwrap_or_default()
+    request.time().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> FieldKind {

@@ -36,7 +36,7 @@ impl Trace {
         let redirects = std::iter::successors(request.previous(), |previous| previous.before.as_ref()).count();
         let line = format!(
             "{} - {} [{}/sid#{:x}][rid#{:x}/{}{}] {}{}",
-            request.client.ip(),
+            request.client().ip(),
             request.login.user.as_deref().map_or("-", |user| if user.is_empty() { "\"\"" } else { user }),
             request.server_name(),
             std::ptr::from_ref(request.vhost) as usize,

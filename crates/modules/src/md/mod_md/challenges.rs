@@ -72,6 +72,7 @@ pub(super) fn is_challenge(request: &mut Request) -> Flow {
     let Some(token) = request.data.uri.strip_prefix(PREFIX) else { return Flow::Declined };
     let Some(name) = &request.data.hostname else { return Flow::Declined };
     let Some(domain) = find(domains::all(request.server), name) else { return Flow::Declined };
+    request.asks_beyond_head();
     match domain.store.read(&["challenges", name, HTTP01]) {
         Ok(Some(text)) if text.strip_prefix(token.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'.')) => {
             request.mapped.handler = Some(HANDLER.into());
@@ -104,7 +105,7 @@ pub(super) fn handle(request: &mut Request) -> HandlerResult {
 
 /// Refuses requests over TLS while the host only has our fallback certificate, and on connections made for a challenge.
 pub(super) fn is_unready(request: &mut Request) -> Flow {
-    let Some(session) = request.client.session() else { return Flow::Declined };
+    let Some(session) = request.session() else { return Flow::Declined };
     if session.protocol.as_deref() == Some(ALPN.as_bytes()) {
         return Flow::Status(503);
     }
@@ -123,7 +124,7 @@ pub(super) fn require_https(request: &mut Request) -> Flow {
     if mode == RequireHttps::Off || request.data.uri.starts_with(WELL_KNOWN) {
         return Flow::Declined;
     }
-    if request.client.is_secure() {
+    if request.is_secure() {
         if mode == RequireHttps::Permanent && request.response.headers_out.get("Strict-Transport-Security").is_none() {
             request.response.headers_out.set("Strict-Transport-Security", TRANSPORT_SECURITY);
         }

@@ -87,17 +87,18 @@ impl Value {
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Time => {
-                    let since = request.account.time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+                    let since = request.time().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
                     out.push_str(&format!("t={}", since.as_micros()));
                 }
-                Part::Duration => out.push_str(&format!("D={}", request.account.start.elapsed().as_micros())),
+                Part::Duration => out.push_str(&format!("D={}", request.elapsed().as_micros())),
                 Part::Load => {
+                    request.asks_beyond_head();
                     let [one, five, fifteen] = sys::time::load().unwrap_or_default();
                     out.push_str(&format!("l={one:.2}/{five:.2}/{fifteen:.2}"));
                 }
-                Part::Idle => out.push_str(&format!("i={}", percent(true))),
-                Part::Busy => out.push_str(&format!("b={}", percent(false))),
-                Part::Variable(name) => out.push_str(request.env.get(name).unwrap_or(NOTHING)),
+                Part::Idle => out.push_str(&format!("i={}", percent(request, true))),
+                Part::Busy => out.push_str(&format!("b={}", percent(request, false))),
+                Part::Variable(name) => out.push_str(request.env_value(name).unwrap_or(NOTHING)),
                 Part::OfTls(variable) => {
                     let value = variable.as_ref().map(|variable| server::evaluate_string(request, variable));
                     let value = value.transpose().map_err(|why| why.to_string())?.unwrap_or_default();
@@ -143,7 +144,8 @@ fn first_byte(char: Option<char>) -> String {
 }
 
 /// The percentage of idle, or busy, workers.
-fn percent(idle: bool) -> u64 {
+fn percent(request: &Request, idle: bool) -> u64 {
+    request.asks_beyond_head();
     let Some(board) = runtime::scoreboard::get().map(|board| board.snapshot()) else { return 0 };
     let workers = || board.processes.iter().flat_map(|process| &process.workers);
     let count = |is: fn(runtime::scoreboard::State) -> bool| workers().filter(|worker| is(worker.state)).count() as u64;

@@ -108,7 +108,7 @@ fn interpolated(request: &Request, text: &str) -> Result<String, TooLong> {
     while let Some((before, (name, behind))) =
         rest.split_once("${").and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
     {
-        out.extend([before, request.env.get(name).unwrap_or_default()]);
+        out.extend([before, request.env_value(name).unwrap_or_default()]);
         rest = behind;
         TooLong::check(out.len(), server::TEXT_MAX)?;
     }

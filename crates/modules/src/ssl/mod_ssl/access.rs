@@ -25,13 +25,13 @@ const FORBIDDEN: &str = "ssl-access-forbidden";
 
 /// Checks everything except the login.
 pub(super) fn check(request: &mut Request) -> Flow {
-    if !request.client.is_secure() {
+    if !request.is_secure() {
         return match request.dir::<SslDir>().require_ssl.value_or(false) {
             true => refuse(request, "SSL connection required"),
             false => Flow::Declined,
         };
     }
-    let (slots, client) = (request.dir.slots.clone(), request.client.clone());
+    let (slots, client) = (request.dir.slots.clone(), request.client().clone());
     let (dir, Some(session)) = (slots.get::<SslDir>(), client.session()) else { return Flow::Declined };
     let lacking = other_suites(request, session, dir).or_else(|| lacking_certificate(request, session, dir));
     if let Some(flow) = lacking {
@@ -51,7 +51,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
             Ok(true) => {}
             Ok(false) => {
                 let thing = crate::aaa::denied_thing(request);
-                let ip = request.client.ip();
+                let ip = request.client().ip();
                 let denied =
                     format!("AH02266: Access to {thing} denied for {ip} (requirement expression not fulfilled)");
                 request.log("ssl", Level::Info, denied);
@@ -74,7 +74,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
 
 fn refuse(request: &mut Request, why: &str) -> Flow {
     let thing = crate::aaa::denied_thing(request);
-    let number = if request.client.is_secure() { "AH02229" } else { "AH02219" };
+    let number = if request.is_secure() { "AH02229" } else { "AH02219" };
     request.log("ssl", Level::Error, format!("{number}: access to {thing} failed, reason: {why}"));
     request.notes.set(FORBIDDEN, "1");
     Flow::Status(403)
@@ -164,7 +164,7 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
         request.log("ssl", Level::Error, format!("AH02035: Encountered FakeBasicAuth spoof: {user}"));
         return Flow::Status(403);
     }
-    let (slots, client) = (request.dir.slots.clone(), request.client.clone());
+    let (slots, client) = (request.dir.slots.clone(), request.client().clone());
     let dir = slots.get::<SslDir>();
     let Some(session) = client.session().filter(|session| !session.client_chain.is_empty()) else {
         return Flow::Declined;
@@ -199,7 +199,7 @@ fn is_out(request: &Request) -> bool {
 pub(super) static SSL: AuthzProvider = AuthzProvider {
     name: "ssl",
     parse: |_, rest| alone("ssl", rest),
-    check: AuthzCheck::Now(|request, _| verdict(request.client.is_secure())),
+    check: AuthzCheck::Now(|request, _| verdict(request.is_secure())),
 };
 
 /// `Require ssl-verify-client`
@@ -207,7 +207,7 @@ pub(super) static SSL_VERIFY_CLIENT: AuthzProvider = AuthzProvider {
     name: "ssl-verify-client",
     parse: |_, rest| alone("ssl-verify-client", rest),
     check: AuthzCheck::Now(|request, _| {
-        let client = request.client.clone();
+        let client = request.client().clone();
         verdict(
             client
                 .session()

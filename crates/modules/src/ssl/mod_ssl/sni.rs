@@ -17,10 +17,10 @@ const POLICY: SniPolicy = SniPolicy::Secure;
 
 /// Refuses requests that the connection may not carry.
 pub(super) fn check(request: &mut Request) -> Flow {
-    if !request.client.is_secure() || !matches!(request.kind, RequestKind::Main) {
+    if !request.is_secure() || !matches!(request.kind, RequestKind::Main) {
         return Flow::Declined;
     }
-    let (server, client) = (request.server, request.client.clone());
+    let (server, client) = (request.server, request.client().clone());
     let Some(session) = client.session() else { return Flow::Declined };
     let (named, made_for) = (session.server_name.as_deref(), &server.hosts[session.host]);
     let policy = server.main().settings.get::<SslServer>().sni_policy.value_or(POLICY);
@@ -64,7 +64,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
 
 /// Logs the negotiated protocol and cipher, and the number of the request on its connection.
 fn log_session(request: &Request, session: &Session) {
-    let before = request.client.keepalives.load(Ordering::Relaxed);
+    let before = request.client().keepalives.load(Ordering::Relaxed);
     if before == 0 {
         let (version, (cipher, bits)) = (suites::version_name(session.version), suites::describe(session.suite));
         let text = format!("AH02041: Protocol: {version}, Cipher: {cipher} ({bits}/{bits} bits)");

@@ -121,7 +121,7 @@ pub(super) fn any(request: &Request, name: &str) -> Option<String> {
 
 /// Exports `HTTPS`, the name of SNI and the variables selected by `SSLOptions` to the environment.
 pub(super) fn into_environment(request: &mut Request) -> Flow {
-    let Some(session) = request.client.session() else { return Flow::Declined };
+    let Some(session) = request.session() else { return Flow::Declined };
     let name = session.server_name.clone();
     let dir = request.dir::<SslDir>();
     let more = if dir.options.is_empty() { Vec::new() } else { optional_variables(request) };
@@ -175,7 +175,7 @@ struct Facts<'r> {
 impl<'r> Facts<'r> {
     /// `None`: the connection is not encrypted.
     fn of(request: &'r Request) -> Option<Facts<'r>> {
-        let session = request.client.session()?;
+        let session = request.session()?;
         Some(Facts { request, session, server: OnceCell::new(), client: OnceCell::new() })
     }
 

@@ -43,14 +43,18 @@ impl Http1Connection {
     /// Offers HTTP/2 with the first response, unless the client asks for another protocol. An error has no such fields, as
     /// in Apache.
     pub(super) fn offer_http2(&self, request: &mut Request) {
-        if self.traffic == 0
-            && request.vhost.plan.upgrades
+        if self.may_offer_http2(request)
             && self.transport.session().is_none()
             && !request.data.head.has(KnownField::Upgrade)
         {
             request.response.headers_out.set("Upgrade", "h2c");
             request.response.headers_out.set("Connection", "Upgrade");
         }
+    }
+
+    /// Whether this is the first response of the connection, and may offer HTTP/2.
+    pub(super) fn may_offer_http2(&self, request: &Request) -> bool {
+        self.traffic == 0 && request.vhost.plan.upgrades
     }
 
     /// The frames of a request that asks for HTTP/2. `None`: it does not, or may not.

@@ -14,6 +14,7 @@ use super::body::Incoming;
 use super::connection::{Http1Connection, Sending};
 use super::head::{speaks_1_0, write_head};
 use super::outgoing::Outgoing;
+use crate::exchange::repeat::Repeat;
 use crate::exchange::{Exchange, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::buffers;
@@ -32,10 +33,10 @@ const DISCARD_MAX: u64 = 256 * 1024;
 
 /// A response with its head written.
 pub(super) struct Composed {
-    sending: Sending,
+    pub(super) sending: Sending,
     /// A body that is still being produced.
-    stream: Option<Box<dyn BodyStream>>,
-    chunked: bool,
+    pub(super) stream: Option<Box<dyn BodyStream>>,
+    pub(super) chunked: bool,
 }
 
 impl Http1Connection {
@@ -110,9 +111,13 @@ impl Http1Connection {
         }
         request.account.sent.keepalive = persist.keep;
         request.account.sent.head = (!raw).then_some((delimiter, persist));
+        let seen = self.seen_before.take();
+        if let Some(hash) = seen.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
+            exchange.repeat = Repeat::of(hash, request, &front, &body, (delimiter, persist, self.wish));
+        }
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front, request.response.rate_limit);
-        let linger = unread || !self.wish.connection_close && request.data.version != http::Version::Http10;
+        let linger = unread || self.lingers(request);
         let mut stream = None;
         match body {
             Body::Stream(source) => stream = Some(source),
@@ -122,8 +127,18 @@ impl Http1Connection {
         Composed { sending, stream, chunked: delimiter == Delimiter::Chunked }
     }
 
+    /// Whether the response depends on nothing that this connection has met.
+    fn may_be_repeated(&self, request: &Request) -> bool {
+        self.incoming.is_none() && self.refused.is_none() && !self.may_offer_http2(request)
+    }
+
+    /// Whether the client may still be sending when the connection closes after the response.
+    pub(super) fn lingers(&self, request: &Request) -> bool {
+        !self.wish.connection_close && request.data.version != http::Version::Http10
+    }
+
     /// Tries once to send a complete response, without waiting: most fit into the socket's buffer.
-    fn send(&mut self, composed: Composed) -> Stage {
+    pub(super) fn send(&mut self, composed: Composed) -> Stage {
         let Composed { mut sending, .. } = composed;
         let mut cx = Context::from_waker(Waker::noop());
         match sending.outgoing.poll_write(&mut cx, &*self.transport, false) {
@@ -191,7 +206,7 @@ impl Http1Connection {
         };
         self.traffic += transfer.sent + transfer.received;
         exchange.end(transfer);
-        let Exchange { request, row, .. } = exchange;
+        let Exchange { request, row, repeat, .. } = exchange;
         drop(row);
         // Counted from the end of the response, whose time is known.
         let account = &request.account;
@@ -202,8 +217,13 @@ impl Http1Connection {
         if let Some(rest) = rest {
             self.buffer = rest;
         }
-        if let Ok(head) = Arc::try_unwrap(request.data.head) {
-            head.recycle();
+        match repeat {
+            Some(repeat) => repeat.remember(request),
+            None => {
+                if let Ok(head) = Arc::try_unwrap(request.data.head) {
+                    head.recycle();
+                }
+            }
         }
         if !complete {
             return Stage::Closed;
@@ -231,7 +251,7 @@ impl Http1Connection {
     }
 
     /// Whether the connection may stay open after this response (RFC 9112 section 9.3; Apache's ap_set_keepalive).
-    fn persist(&self, request: &Request, possible: bool) -> Persist {
+    pub(super) fn persist(&self, request: &Request, possible: bool) -> Persist {
         let plan = &request.vhost.plan;
         let used = self.client.keepalives.load(Ordering::Relaxed);
         // As in Apache, `max` includes this request, and the request that finds none left closes the connection.

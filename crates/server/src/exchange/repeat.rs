@@ -1,0 +1,349 @@
+//! Repeats: a request whose head an earlier request had gets the response that the earlier one got.
+//!
+//! What the phases decide, they decide by the head, by the configuration, and by what they ask beyond the two: a file, the
+//! client's address, the time, a password. Where the code asks that, the request records it
+//! ([`asks_beyond_head`](Request::asks_beyond_head)), and is never repeated. A hook whose module does not promise to record
+//! what it asks ([`Hook::Repeatable`](crate::Hook::Repeatable)) is taken to ask everything: while such a module is loaded,
+//! nothing is repeated at all.
+//!
+//! So the response to a plain file depends on the bytes of the head, the address at which it arrived, the file's identity
+//! and the access files on the way. A repeat checks the last two exactly as the phases would. Date, the fields about the
+//! connection, and everything that logs and the status page show are made anew: the finished [`Request`] itself is kept,
+//! and ends once more, with another client and another account.
+//!
+//! Each thread remembers a few requests, once it has seen their head twice. The table holds no connection and no open
+//! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
+
+use std::cell::RefCell;
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, Weak};
+use std::{io, ptr};
+
+use foldhash::fast::RandomState;
+use http::h1::framing::{Framing, Persistence};
+use http::{KnownField, Version};
+
+use crate::message::fields::Fields;
+use crate::message::response::{Body, FilePart};
+use crate::message::sent::{Delimiter, Persist};
+use crate::paths::c_path;
+use crate::request::client::Announced;
+use crate::request::fields_out::with_date;
+use crate::request::{Account, Client, Login, Request, RequestKind};
+use crate::site::directory_cache::Walked;
+use crate::site::file_cache::{CachedFile, Content};
+use crate::site::server::Server;
+use crate::transport::endpoint::Endpoint;
+
+/// How many requests a thread remembers.
+const PLACES: usize = 32;
+/// How many hashes of heads a thread keeps that it has seen once.
+const SEEN: usize = 256;
+/// The longest heads of a request and of its response that are remembered, in bytes.
+const HEAD_MAX: usize = 2048;
+/// The most text that a remembered request may have beside its head, and the most in the access files on its way, in bytes: a
+/// file `.htaccess` can make megabytes.
+const TEXT_MAX: usize = 8 * 1024;
+const ACCESS_FILES_MAX: u64 = 16 * 1024;
+
+/// How to send a response again.
+pub(crate) struct Repeat {
+    /// The hash of the request's head.
+    hash: u64,
+    /// The address at which the request arrived.
+    local: SocketAddr,
+    /// The file that the response consists of; the part of it, if there is a body.
+    file: Weak<CachedFile>,
+    part: Option<Range<u64>>,
+    /// The findings on the way to the file's directory.
+    walked: Arc<Walked>,
+    /// The head of the response as it went out, and where its date is.
+    head: Vec<u8>,
+    date: usize,
+    pub(crate) delimiter: Delimiter,
+    /// What that head says about the connection.
+    pub(crate) persist: Persist,
+    /// The client's wish for the connection.
+    pub(crate) wish: Persistence,
+    /// How much text the configuration had made when the head was written.
+    made: usize,
+}
+
+/// A request, and how to send its response again.
+struct Remembered {
+    request: Box<Request>,
+    repeat: Box<Repeat>,
+}
+
+/// The requests that a thread remembers.
+struct Repeats {
+    /// Random: no client can choose heads that displace those of others.
+    hasher: RandomState,
+    places: [Option<Remembered>; PLACES],
+    seen: [u32; SEEN],
+}
+
+thread_local! {
+    static REPEATS: RefCell<Repeats> = RefCell::new(Repeats {
+        hasher: RandomState::default(),
+        places: [const { None }; PLACES],
+        seen: [0; SEEN],
+    });
+}
+
+/// The client of a request that is only remembered.
+static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
+    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    Arc::new(Client::new(nowhere, Arc::new(Nowhere(nowhere))))
+});
+
+struct Nowhere(SocketAddr);
+
+impl Endpoint for Nowhere {
+    fn local(&self) -> io::Result<SocketAddr> {
+        Ok(self.0)
+    }
+
+    fn has_ended(&self) -> bool {
+        true
+    }
+}
+
+impl Repeats {
+    /// The two places of a hash.
+    fn places_of(hash: u64) -> [usize; 2] {
+        let first = hash as usize % PLACES;
+        [first, first ^ 1]
+    }
+
+    fn take(&mut self, hash: u64, head: &[u8], server: &Server, local: impl Fn() -> SocketAddr) -> Option<Remembered> {
+        let place = Self::places_of(hash).into_iter().find(|place| {
+            self.places[*place].as_ref().is_some_and(|one| {
+                one.repeat.hash == hash
+                    && ptr::eq(one.request.server, server)
+                    && one.request.data.head.text() == head
+                    && one.repeat.local == local()
+            })
+        })?;
+        self.places[place].take()
+    }
+
+    /// Whether a head with this hash was seen before.
+    fn sees(&mut self, hash: u64) -> bool {
+        let [first, second] = [hash as usize / PLACES % SEEN, (hash >> 32) as usize % SEEN];
+        let mark = (hash >> 32) as u32 | 1;
+        let known = self.seen[first] == mark || self.seen[second] == mark;
+        // The mark stays in one of two places, so that two heads do not displace each other.
+        if !known {
+            self.seen[if mark & 2 == 0 { first } else { second }] = mark;
+        }
+        known
+    }
+
+    /// Puts a request in its place. Returns the one that was there.
+    fn put(&mut self, remembered: Remembered) -> Option<Remembered> {
+        let [first, second] = Self::places_of(remembered.repeat.hash);
+        let is_free =
+            |place: usize| self.places[place].as_ref().is_none_or(|old| old.repeat.hash == remembered.repeat.hash);
+        let place = match (is_free(first), is_free(second)) {
+            (true, _) => first,
+            (_, true) => second,
+            // As good as at random, since the hash is.
+            _ if remembered.repeat.hash >> 63 == 0 => first,
+            _ => second,
+        };
+        self.places[place].replace(remembered)
+    }
+}
+
+/// What a thread knows of a head.
+pub(crate) enum Known {
+    /// Nothing, or nothing that holds.
+    Nothing,
+    /// It was seen before, and has this hash: its response may be worth remembering.
+    Seen(u64),
+    /// The request that had it, and its response, for a new request.
+    Request(Box<Request>, Box<Repeat>, Body),
+}
+
+/// What this thread knows of a head that this client has sent.
+pub(crate) fn recall(
+    head: &[u8],
+    server: &'static Server,
+    client: &Arc<Client>,
+    account: impl FnOnce() -> Account,
+) -> Known {
+    if head.len() > HEAD_MAX || !is_plain(client) {
+        return Known::Nothing;
+    }
+    let (hash, found) = REPEATS.with_borrow_mut(|repeats| {
+        let hash = repeats.hasher.hash_one(head);
+        (hash, repeats.take(hash, head, server, || client.local()).ok_or_else(|| repeats.sees(hash)))
+    });
+    let Remembered { mut request, mut repeat, .. } = match found {
+        Ok(remembered) => remembered,
+        Err(true) => return Known::Seen(hash),
+        Err(false) => return Known::Nothing,
+    };
+    request.account = account();
+    let Some(file) = repeat.file.upgrade().filter(|file| holds(&request, file, &repeat.walked)) else {
+        return Known::Seen(hash);
+    };
+    request.client = client.clone();
+    *request.made.get_mut() = repeat.made;
+    for (_, set) in &request.hooks.own_variables {
+        set(&mut request);
+    }
+    let body = repeat.body(&file);
+    // The date is that of this response.
+    let date = repeat.date;
+    with_date(|now| repeat.head[date..date + now.len()].copy_from_slice(now));
+    Known::Request(request, repeat, body)
+}
+
+/// Whether requests of this client's may be repeats. Who has changed the levels of messages wants to see those of the phases.
+fn is_plain(client: &Client) -> bool {
+    !client.is_secure()
+        && !client.is_misdirected()
+        && client.announced() == Announced::Nobody
+        && !runtime::log_levels::are_changed()
+}
+
+/// How much text a request has beside its head, in bytes.
+fn text_of(request: &Request) -> usize {
+    let Request { data, mapped, response, env, notes, .. } = request;
+    let tables =
+        [Some(env), Some(notes), Some(&response.headers_out), Some(&response.err_headers_out), data.changed_fields()];
+    let lists = [&response.output_filters, &response.content_languages, &mapped.input_filters];
+    let texts = [&mapped.filename, &mapped.path_info, &data.uri];
+    tables.into_iter().flatten().map(Fields::size).sum::<usize>()
+        + lists.into_iter().flatten().chain(texts).map(String::len).sum::<usize>()
+        + response.allowed.iter().flatten().map(String::len).sum::<usize>()
+}
+
+/// Whether the file and the way to it are as they were, by the same questions that the phases ask.
+fn holds(request: &Request, file: &CachedFile, walked: &Walked) -> bool {
+    let Account { tick, start, .. } = request.account;
+    let is_there = file.look.holds(tick, start) || {
+        let is_same = || sys::file::stat(&c_path(&request.mapped.filename)?).ok().map(|meta| meta == file.meta);
+        let same = is_same().unwrap_or(false);
+        if same {
+            file.look.renew(start);
+        }
+        same
+    };
+    is_there && walked.way.as_ref().is_none_or(|way| way.holds(&request.server.watched, tick, start))
+}
+
+impl Repeat {
+    /// How to send a response again whose head was just written; `None`: it must be made anew. `hash`: that of the
+    /// request's head.
+    pub(crate) fn of(
+        hash: u64,
+        request: &Request,
+        head: &[u8],
+        body: &Body,
+        (delimiter, persist, wish): (Delimiter, Persist, Persistence),
+    ) -> Option<Box<Repeat>> {
+        let Request { data, mapped, response, login, account, .. } = request;
+        let asked = data.head.text();
+        let is_plain = request.hooks.are_repeatable
+            && !request.beyond_head.load(Ordering::Relaxed)
+            && !request.undecided.load(Ordering::Relaxed)
+            && matches!(request.kind, RequestKind::Main)
+            && request.trace.is_none()
+            && request.kept_body.is_none()
+            && request.page.is_none()
+            && data.stream.is_none()
+            && data.version < Version::Http2
+            && matches!(data.head.method(), b"GET" | b"HEAD")
+            && matches!(response.status(), 200 | 206 | 304)
+            && response.status_line().is_none()
+            && response.rate_limit.is_none()
+            && matches!(login, Login { user: None, auth_type: None, proof: None, known: None })
+            && account.script.is_none()
+            && account.user.is_none()
+            && !account.watches
+            && account.sent.interim == 0
+            && account.sent.trailers_out.is_empty()
+            && is_plain(&request.client);
+        let file = mapped.served.as_ref().filter(|_| is_plain && asked.len() <= HEAD_MAX && head.len() <= HEAD_MAX)?;
+        let walked = mapped.walked.as_ref()?;
+        let is_small =
+            text_of(request) <= TEXT_MAX && walked.way.as_ref().is_none_or(|way| way.size() <= ACCESS_FILES_MAX);
+        if !is_small {
+            return None;
+        }
+        let (table, text) = data.head.parts();
+        let is_alone = Framing::of(table, text) == Ok(Framing::None)
+            && !data.head.has(KnownField::Expect)
+            && !data.head.has(KnownField::Upgrade);
+        if !is_alone {
+            return None;
+        }
+        let part = match body {
+            Body::Empty if data.header_only || response.status() == 304 || file.meta.size == 0 => None,
+            Body::Empty | Body::Parts(_) | Body::Stream(_) => return None,
+            Body::Bytes(bytes) => Some(file.part_of_bytes(bytes)?),
+            Body::File(part) => Some(file.part_of_file(part)?),
+        };
+        const DATE: &[u8] = b"\r\nDate: ";
+        let date = memchr::memmem::find(head, DATE)? + DATE.len();
+        Some(Box::new(Repeat {
+            hash,
+            local: request.client.local(),
+            file: Arc::downgrade(file),
+            part,
+            walked: walked.clone(),
+            head: head.to_vec(),
+            date,
+            delimiter,
+            persist,
+            wish,
+            made: request.made.load(Ordering::Relaxed),
+        }))
+    }
+
+    /// The head that goes out if the connection has this future; `None`: it must be written anew.
+    pub(crate) fn head_for(&self, persist: Persist) -> Option<&[u8]> {
+        (persist == self.persist).then_some(&self.head)
+    }
+
+    fn body(&self, file: &CachedFile) -> Body {
+        let Some(part) = self.part.clone() else { return Body::Empty };
+        match &file.content {
+            Content::Small(bytes) => Body::Bytes(bytes.slice(part.start as usize..part.end as usize)),
+            Content::Open(file) => {
+                Body::File(FilePart { file: file.clone(), offset: part.start, length: part.end - part.start })
+            }
+        }
+    }
+
+    /// Remembers a request that has ended.
+    pub(crate) fn remember(self: Box<Repeat>, mut request: Box<Request>) {
+        request.client = NOBODY.clone();
+        request.mapped.served = None;
+        request.mapped.walked = None;
+        let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
+        drop(old);
+    }
+}
+
+impl CachedFile {
+    /// The part of the content that these bytes are, without comparing any.
+    fn part_of_bytes(&self, bytes: &[u8]) -> Option<Range<u64>> {
+        let Content::Small(all) = &self.content else { return None };
+        let first = (bytes.as_ptr() as usize).checked_sub(all.as_ptr() as usize)?;
+        let end = first.checked_add(bytes.len())?;
+        (end <= all.len()).then_some(first as u64..end as u64)
+    }
+
+    /// The part of the content that this part of an open file is.
+    fn part_of_file(&self, part: &FilePart) -> Option<Range<u64>> {
+        let Content::Open(file) = &self.content else { return None };
+        Arc::ptr_eq(file, &part.file).then_some(part.offset..part.offset + part.length)
+    }
+}

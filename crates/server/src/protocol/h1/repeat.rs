@@ -1,0 +1,57 @@
+//! The short way of a request whose head an earlier one had.
+
+use std::time::Instant;
+
+use runtime::{Stage, tick};
+
+use super::connection::{Http1Connection, Sending};
+use super::head::write_head;
+use super::outgoing::Outgoing;
+use super::write::Composed;
+use crate::exchange::Exchange;
+use crate::exchange::repeat::{self, Known};
+use crate::message::buffers;
+use crate::request::Account;
+
+impl Http1Connection {
+    /// Answers the request whose head these bytes are as an earlier one with the same head was answered. `None`: it goes
+    /// through the phases.
+    pub(super) fn repeat(&mut self, head: &[u8]) -> Option<Stage> {
+        if !self.running.hooks.are_repeatable || self.refused.is_some() {
+            return None;
+        }
+        let tick = self.announced.inspect(|tick| tick::resume(*tick));
+        let account = || Account::new(sys::time::system_time(), Instant::now()).announced_in(tick);
+        let (mut request, again, body) = match repeat::recall(head, self.running.server, &self.client, account) {
+            Known::Request(request, again, body) => (request, again, body),
+            Known::Seen(hash) => {
+                self.seen_before = Some(hash);
+                return None;
+            }
+            Known::Nothing => return None,
+        };
+        if self.may_offer_http2(&request) {
+            again.remember(request);
+            return None;
+        }
+        self.wish = again.wish;
+        let persist = self.persist(&request, true);
+        let mut front = buffers::take();
+        match again.head_for(persist) {
+            Some(head) => front.extend_from_slice(head),
+            None if write_head(&mut request, again.delimiter, persist, &mut front).is_none() => {}
+            None => return None,
+        }
+        self.announced = None;
+        self.received = request.data.head.len();
+        request.account.sent.keepalive = persist.keep;
+        request.account.sent.head = Some((again.delimiter, persist));
+        let linger = self.lingers(&request);
+        let head_len = front.len() as u64;
+        let mut outgoing = Outgoing::new(front, None);
+        outgoing.push(body);
+        let exchange = Exchange::again(request, again, self.workers.acquire(), self.traffic);
+        let sending = Sending { exchange, outgoing, head_len, keep: persist.keep, linger };
+        Some(self.send(Composed { sending, stream: None, chunked: false }))
+    }
+}

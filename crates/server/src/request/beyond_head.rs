@@ -1,0 +1,84 @@
+//! What a request asks beyond its head, for [repeats](crate::exchange::repeat).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use crate::request::client::Announced;
+use crate::request::{Client, Request};
+use crate::transport::tls::session::Session;
+
+impl Request {
+    /// Records that the response depends on more than the request's head, the configuration and the requested file: a
+    /// later request with the same head goes through all phases again.
+    ///
+    /// Code of a [repeatable](crate::Hook::Repeatable) module calls this wherever it asks for something that the other
+    /// methods here do not record: another file, a password, random numbers, memory that requests share.
+    #[inline]
+    pub fn asks_beyond_head(&self) {
+        self.beyond_head.store(true, Ordering::Relaxed);
+    }
+
+    /// The connection, with everything that distinguishes its client from others; the question is recorded.
+    pub fn client(&self) -> &Arc<Client> {
+        self.asks_beyond_head();
+        &self.client
+    }
+
+    /// Sets the client to the one for which that of the connection speaks.
+    pub fn set_client(&mut self, client: Client) {
+        self.asks_beyond_head();
+        self.client = Arc::new(client);
+    }
+
+    /// The client that the proxy at the other end has announced; if there is one, the question is recorded.
+    pub fn announced(&self) -> Announced {
+        let announced = self.client.announced();
+        if announced != Announced::Nobody {
+            self.asks_beyond_head();
+        }
+        announced
+    }
+
+    /// The value of a variable of the environment, for a line of the configuration that names it. If each request has another
+    /// value ([`Hook::OwnVariable`](crate::Hook::OwnVariable)), the question is recorded.
+    pub fn env_value(&self, name: &str) -> Option<&str> {
+        if self.hooks.own_variables.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)) {
+            self.asks_beyond_head();
+        }
+        self.env.get(name)
+    }
+
+    /// When the request came in, by the clock; the question is recorded.
+    pub fn time(&self) -> SystemTime {
+        self.asks_beyond_head();
+        self.account.time
+    }
+
+    /// The time since the request came in; the question is recorded.
+    pub fn elapsed(&self) -> Duration {
+        self.asks_beyond_head();
+        self.account.start.elapsed()
+    }
+
+    /// Our address of the connection. Repeats have the same one.
+    pub fn local(&self) -> SocketAddr {
+        self.client.local()
+    }
+
+    /// The TLS session with the client. A request that has one is never repeated.
+    pub fn session(&self) -> Option<&Session> {
+        self.client.session()
+    }
+
+    /// Whether the connection is protected against reading and changes. A repeat's is not, like that of the first request.
+    pub fn is_secure(&self) -> bool {
+        self.client.is_secure()
+    }
+
+    /// Whether the client speaks plain HTTP to a TLS port. Such a request is never repeated.
+    pub fn is_misdirected(&self) -> bool {
+        self.client.is_misdirected()
+    }
+}

@@ -1,0 +1,351 @@
+//! Repeats: a request whose head an earlier one had gets the same response as if it went through the phases, and is logged as
+//! its own.
+//!
+//! `ForensicLog` writes a line for each request, so with it nothing is repeated: the same configuration with and without this line
+//! must answer alike.
+
+use std::fs::File;
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::harness::chance::{Chance, seeds};
+use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::harness::wait::{until, within};
+use crate::harness::wire::{Client, Response};
+
+/// A directory with this section, and requests for a file in it with these fields.
+struct Case {
+    section: &'static str,
+    method: &'static str,
+    fields: &'static str,
+}
+
+const fn case(section: &'static str, fields: &'static str) -> Case {
+    Case { section, method: "GET", fields }
+}
+
+/// What depends on nothing but the head, the file and the access files.
+const REPEATED: [Case; 27] = [
+    case("", ""),
+    case("", "User-Agent: x\r\nAccept: */*\r\nCookie: a=b\r\n"),
+    case("", "Connection: keep-alive\r\n"),
+    case("", "If-None-Match: *\r\n"),
+    case("", "If-None-Match: \"other\"\r\nIf-Modified-Since: Sat, 01 Jan 2050 00:00:00 GMT\r\n"),
+    case("", "If-Modified-Since: Sat, 01 Jan 2022 00:00:00 GMT\r\n"),
+    case("", "If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT\r\n"),
+    case("", "Range: bytes=1-2\r\n"),
+    case("", "Range: bytes=-3\r\nIf-Range: Sun, 09 Sep 2001 01:46:40 GMT\r\n"),
+    Case { section: "", method: "HEAD", fields: "" },
+    Case { section: "Header set X-A b", method: "HEAD", fields: "Range: bytes=1-1\r\n" },
+    case("AllowOverride All", ""),
+    case("Header set X-A \"%{a}e\"\nSetEnv a b", ""),
+    case("Header set X-A expr=%{HTTP:User-Agent}", "User-Agent: one\r\n"),
+    case("Header set X-A expr=%{REQUEST_URI}|%{HTTPS}|%{SERVER_NAME}", ""),
+    case("Header edit ETag \"$\" x\nHeader append Vary X", ""),
+    case("RequestHeader unset Proxy\nRequestHeader set X-B c\nHeader echo ^X-", "X-A: b\r\nProxy: evil\r\n"),
+    case("SetEnvIf User-Agent on a=b\nHeader set X-A yes env=a", "User-Agent: one\r\n"),
+    case("BrowserMatch one nokeepalive", "User-Agent: one\r\nConnection: keep-alive\r\n"),
+    case("<If \"%{HTTP:X-A} == 'b'\">\nHeader set X-If yes\n</If>", "X-A: b\r\n"),
+    case("<Files *.html>\nForceType text/x\nAddDefaultCharset utf-8\n</Files>", ""),
+    case("AddOutputFilterByType DEFLATE text/html", ""),
+    case("Require all granted\nAllowMethods GET", ""),
+    case("<RequireAny>\nRequire method GET\nRequire ip 127.0.0.0/8\n</RequireAny>", ""),
+    case("AddLanguage de .html\nAddCharset utf-8 .html\nAddType text/y .html", "Accept-Language: de\r\n"),
+    case("FileETag None\nMaxRanges none", "Range: bytes=1-2\r\n"),
+    case("Options Indexes FollowSymLinks MultiViews Includes ExecCGI", ""),
+];
+
+/// What asks for more, or may not be repeated for another reason.
+const ASKED: [Case; 34] = [
+    case("Require ip 127.0.0.0/8", ""),
+    case("Require local", ""),
+    case("Require expr %{REMOTE_ADDR} =~ /127/", ""),
+    case("Order deny,allow\nDeny from 10.0.0.0/8", ""),
+    case("Header set X-A expr=%{REMOTE_ADDR}|%{TIME_YEAR}", ""),
+    case("<If \"-f '${DOCS}/none'\">\nHeader set X-A b\n</If>", ""),
+    case("<If \"file('${DOCS}/text') == 'x'\">\nHeader set X-A b\n</If>", ""),
+    case("<If \"-F '/text'\">\nHeader set X-A b\n</If>", ""),
+    case("SetEnvIf Remote_Addr 127 a=b\nHeader set X-A yes env=a", ""),
+    case("SetEnvIfExpr \"%{REMOTE_ADDR} == '10.0.0.1'\" a=b", ""),
+    case("Header set X-A %l", ""),
+    case("Header set X-A z\nHeader set X-A expr=%{reqenv:UNIQUE_ID} env=NONE\nSetEnvIf UNIQUE_ID none a", ""),
+    case("ExpiresActive On\nExpiresDefault \"access plus 1 day\"", ""),
+    case("RewriteEngine On\nRewriteRule nothing /none", ""),
+    case("Options SymLinksIfOwnerMatch", ""),
+    case("SetOutputFilter SUBSTITUTE\nSubstitute s/none/x/", ""),
+    case("SetOutputFilter INCLUDES\nOptions Includes", ""),
+    case("AddOutputFilterByType DEFLATE text/html", "Accept-Encoding: gzip\r\n"),
+    case("SetOutputFilter RATE_LIMIT\nSetEnv rate-limit 400", ""),
+    case("SetHandler type-map", ""),
+    case(
+        "AuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user",
+        "Authorization: Basic am9lOng=\r\n",
+    ),
+    case("AuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user", ""),
+    case("Require all denied", ""),
+    case("Redirect 302 / /text", ""),
+    case("Session On\nSessionCookieName s", ""),
+    case("HostnameLookups On", ""),
+    case("", "If-Modified-Since: Sat, 01 Jan 2050 00:00:00 GMT\r\n"),
+    case("", "Range: bytes=0-0,2-2\r\n"),
+    case("", "Range: bytes=1000-\r\n"),
+    case("", "Content-Length: 0\r\n"),
+    case("", "Expect: 100-continue\r\n"),
+    Case { section: "", method: "HEAD", fields: "Range: bytes=0-0,2-2\r\n" },
+    Case { section: "", method: "OPTIONS", fields: "" },
+    Case { section: "", method: "POST", fields: "" },
+];
+
+/// When the files were last changed, in seconds since 1970: tags and dates are the same everywhere.
+const CHANGED: u64 = 1_000_000_000;
+const PAGE: &str =
+    "<p>a page, long enough to be compressed: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa</p>\n";
+
+/// As in every real configuration: without `AllowOverride None`, children that watch no directories look for access files again
+/// and again. Each thread has a memory of its own, so there are few.
+const COMMON: &str = "<Directory />\nAllowOverride None\n</Directory>\n<Location /metrics>\nSetHandler metrics\n</Location>\n\
+    <IfModule worker.c>\nStartServers 1\nServerLimit 1\nThreadsPerChild 3\nMaxRequestWorkers 3\nMinSpareThreads 1\n</IfModule>\n";
+
+/// A page of that time below `htdocs`.
+fn page(site: &Site, name: &str, text: &str) {
+    let file = File::options().write(true).open(site.page(name, text)).expect("the page");
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(CHANGED)).expect("a time");
+}
+
+/// The site and its configuration for these cases, one directory each.
+fn site(cases: &[&Case]) -> (Site, String) {
+    let site = Site::new();
+    page(&site, "text", "text\n");
+    site.file("users", "joe:{SHA}EfatjsUqKYSrqv18O1FlA3hcIHI=\n");
+    let mut text = String::from(COMMON);
+    for (number, case) in cases.iter().enumerate() {
+        page(&site, &format!("{number}/a.html"), PAGE);
+        text += &format!("<Directory \"${{DOCS}}/{number}\">\n{}\n</Directory>\n", case.section);
+    }
+    (site, text)
+}
+
+/// How many requests a server has repeated.
+fn repeated(server: &Server<'_>) -> u64 {
+    let text = server.get("/metrics").text();
+    let line = text.lines().find_map(|line| line.strip_prefix("tsubame_requests_repeated_total "));
+    line.and_then(|count| count.parse().ok()).expect("a number")
+}
+
+fn head(case: &Case, number: usize) -> String {
+    format!("{} /{number}/a.html?x HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.method, case.fields)
+}
+
+/// The response, without its dates. A filter's output may come in chunks or at once: the body counts.
+fn answer(client: &mut Client, method: &str, head: &str) -> Response {
+    client.send(head);
+    let mut response = client.response_to(method);
+    let before = response.fields.len();
+    response.fields.retain(|(name, _)| name != "Date");
+    assert_eq!(response.fields.len() + 1, before, "one date");
+    let varies =
+        |name: &str| name == "Expires" || method != "HEAD" && ["Content-Length", "Transfer-Encoding"].contains(&name);
+    response.fields.retain(|(name, value)| !varies(name) && !value.starts_with("l="));
+    response
+}
+
+/// Everything that a client sees of a response; the boundary of its parts is always another one.
+fn seen(response: &Response) -> String {
+    let text = format!("{} {} {:?} {}", response.status, response.reason, response.fields, response.text());
+    let boundary = response.field("Content-Type").and_then(|text| text.split("boundary=").nth(1));
+    boundary.map_or(text.clone(), |boundary| text.replace(boundary, "BOUNDARY"))
+}
+
+under_percore_and! { worker:
+    /// Each case is answered alike with and without repeats, and repeated only if it asks for nothing else.
+    fn cases_are_answered_alike(mpm: Mpm) {
+        let cases: Vec<&Case> = REPEATED.iter().chain(&ASKED).collect();
+        let ((one, text), (other, _)) = (site(&cases), site(&cases));
+        let with = Server::start(mpm, &one, &text);
+        let without = Server::start(mpm, &other, &format!("{text}ForensicLog logs/forensic\n"));
+        for server in [&with, &without] {
+            server.allow("AH01630: client denied by server configuration");
+            server.allow("AH01797: client denied by server configuration");
+            server.allow("AH00690: no acceptable variant");
+            server.allow("is within MinSpareThreads of MaxRequestWorkers");
+        }
+        let mut wrong = Vec::new();
+        for (number, case) in cases.iter().enumerate() {
+            let head = head(case, number);
+            let before = repeated(&with);
+            for round in 0..12 {
+                let (mut ours, mut theirs) = (with.client(), without.client());
+                for _ in 0..4 {
+                    let (ours, theirs) = (answer(&mut ours, case.method, &head), answer(&mut theirs, case.method, &head));
+                    assert_eq!(seen(&ours), seen(&theirs), "{} | {head}, round {round}", case.section);
+                    if ours.closes() {
+                        break;
+                    }
+                }
+            }
+            let should = number < REPEATED.len();
+            let does = match should {
+                // A child may count a request after its client has the response.
+                true => within(Duration::from_secs(2), || (repeated(&with) > before).then_some(())).is_some(),
+                false => repeated(&with) > before,
+            };
+            if does != should {
+                wrong.push(format!("{} | {}: repeated: {does}", case.section, case.fields));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert_eq!(repeated(&without), 0);
+    }
+}
+
+under_percore_and! { event:
+    /// Each repeat is logged with its own client, connection and count, and counts towards `MaxKeepAliveRequests`.
+    fn each_is_logged_as_its_own(mpm: Mpm) {
+        let site = Site::new();
+        page(&site, "a.html", PAGE);
+        let text = "MaxKeepAliveRequests 9\nCustomLog logs/access \"%{remote}p %k %>s %b %O %{User-Agent}i %X %H %U%q %m\"\n";
+        let mut server = Server::start(mpm, &site, &format!("{COMMON}{text}"));
+        // A young file is not kept yet.
+        until("a repeat", || {
+            server.get("/a.html");
+            (repeated(&server) > 0).then_some(())
+        });
+        let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
+        let request = "GET /a.html?q HTTP/1.1\r\nHost: localhost\r\nUser-Agent: one\r\nConnection: keep-alive\r\n\r\n";
+        for count in 0..10 {
+            for client in &mut clients {
+                let response = client.request(request);
+                let expected = match 9 - count {
+                    0 => (None, Some("close")),
+                    _ => (Some(format!("timeout=5, max={}", 9 - count)), Some("Keep-Alive")),
+                };
+                assert_eq!((response.field("Keep-Alive").map(str::to_string), response.field("Connection")), expected);
+                assert_eq!((response.status, response.text().as_str()), (200, PAGE));
+            }
+        }
+        until("repeats", || (repeated(&server) > 9).then_some(()));
+        let ports: Vec<u16> = clients.iter().map(|client| client.address().port()).collect();
+        clients.iter_mut().for_each(Client::expect_end);
+        server.signal(sys::signal::Signal::TERM);
+        server.ends();
+        let log = site.read("logs/access");
+        for port in ports {
+            let lines: Vec<&str> = log.lines().filter(|line| line.starts_with(&format!("{port} "))).collect();
+            assert_eq!(lines.len(), 10, "{log}");
+            for (count, line) in lines.iter().enumerate() {
+                let (sent, state) = (line.split(' ').nth(4).expect("a number"), if count < 8 { "+" } else { "-" });
+                assert!(sent.parse::<u64>().is_ok_and(|sent| sent > 200), "{line}");
+                let expected = format!("{port} {count} 200 {} {sent} one {state} HTTP/1.1 /a.html?q GET", PAGE.len());
+                assert_eq!(*line, expected);
+            }
+        }
+    }
+}
+
+/// A file that changes, becomes unreadable or goes away is served as it is from the next request on.
+#[test]
+fn changes_of_the_file_count_at_once() {
+    let site = Site::new();
+    page(&site, "a.html", PAGE);
+    let server = Server::start(Mpm::Percore, &site, COMMON);
+    server.allow("file permissions deny server access");
+    let mut client = server.client();
+    for round in 0..5 {
+        let before = repeated(&server);
+        until("a repeat", || {
+            assert_eq!(client.get("/a.html").text(), PAGE);
+            (repeated(&server) > before).then_some(())
+        });
+        match round {
+            0 => page(&site, "a.html", "other\n"),
+            1 => page(&site, "a.html", "<p>A PAGE</p>\n"),
+            2 => std::fs::remove_file(site.page("a.html", "")).expect("removed"),
+            3 => std::fs::rename(site.page("b.html", "other\n"), format!("{}/htdocs/a.html", site.path()))
+                .expect("renamed"),
+            _ => drop(site.page("a.html", "")),
+        }
+        let expected = ["other\n", "<p>A PAGE</p>\n", "", "other\n", ""][round];
+        let response = client.get("/a.html");
+        match round {
+            2 => assert_eq!(response.status, 404),
+            _ => assert_eq!((response.status, response.text().as_str()), (200, expected)),
+        }
+        page(&site, "a.html", PAGE);
+    }
+}
+
+/// Fields that decide about a response, and some that do not.
+const FIELDS: [&str; 20] = [
+    "If-None-Match: *",
+    "If-None-Match: \"e-35e0b7c2a0000\"",
+    "If-Match: \"none\"",
+    "If-Modified-Since: Sat, 01 Jan 2022 00:00:00 GMT",
+    "If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT",
+    "If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT",
+    "Range: bytes=1-2",
+    "Range: bytes=3-",
+    "Range: bytes=5000-",
+    "Range: bytes=0-0,5-6",
+    "If-Range: \"none\"",
+    "If-Range: Sun, 09 Sep 2001 01:46:40 GMT",
+    "Connection: keep-alive",
+    "User-Agent: one",
+    "User-Agent: two",
+    "X-A: b",
+    "Accept-Encoding: gzip",
+    "Accept-Language: de",
+    "Cookie: a=b",
+    "Authorization: Basic am9lOng=",
+];
+
+/// Requests as chance has them, while files change: always the answers of a server that repeats nothing.
+///
+/// The seed is fixed; `TSUBAME_SEEDS=20` compares that many times as much.
+#[test]
+fn by_chance_answers_are_alike() {
+    let cases: Vec<&Case> = REPEATED.iter().chain(&ASKED).collect();
+    for mpm in Mpm::chosen("by_chance_answers_are_alike") {
+        let ((one, text), (other, _)) = (site(&cases), site(&cases));
+        let with = Server::start(mpm, &one, &text);
+        let without = Server::start(mpm, &other, &format!("{text}ForensicLog logs/forensic\n"));
+        [&with, &without].into_iter().for_each(|server| server.allow_everything("refused requests are logged"));
+        for seed in seeds(1) {
+            let mut chance = Chance::new(seed);
+            let (mut ours, mut theirs) = (with.client(), without.client());
+            let mut heads: Vec<(&str, String)> = Vec::new();
+            for step in 0..600 {
+                if chance.one_in(60) {
+                    // Both sites change alike, and the file's time is the same as before.
+                    let (number, large) = (chance.below(cases.len() as u64), chance.one_in(4));
+                    let text = if large { "x".repeat(20_000) } else { format!("<p>{step}</p>\n") };
+                    [&one, &other].into_iter().for_each(|site| page(site, &format!("{number}/a.html"), &text));
+                }
+                let again = !heads.is_empty() && !chance.one_in(4);
+                let (method, head) = match again {
+                    true => heads[chance.below(heads.len() as u64) as usize].clone(),
+                    false => {
+                        let (number, method) =
+                            (chance.below(cases.len() as u64), chance.of(&["GET", "GET", "GET", "HEAD"]));
+                        let version = if chance.one_in(8) { "1.0" } else { "1.1" };
+                        let mut text = format!("{method} /{number}/a.html HTTP/{version}\r\nHost: localhost\r\n");
+                        for _ in 0..chance.below(4) {
+                            text += &format!("{}\r\n", chance.of(&FIELDS));
+                        }
+                        heads.push((method, text + "\r\n"));
+                        if heads.len() > 24 {
+                            heads.swap_remove(0);
+                        }
+                        heads[heads.len() - 1].clone()
+                    }
+                };
+                let (mine, yours) = (answer(&mut ours, method, &head), answer(&mut theirs, method, &head));
+                assert_eq!(seen(&mine), seen(&yours), "step {step} of seed {seed}: {head}");
+                if mine.closes() {
+                    (ours, theirs) = (with.client(), without.client());
+                }
+            }
+        }
+        assert!(repeated(&with) > 50 && repeated(&without) == 0, "{} repeats", repeated(&with));
+    }
+}
