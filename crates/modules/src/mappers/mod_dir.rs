@@ -18,7 +18,7 @@ pub(crate) static MODULE: Module = Module {
 };
 
 /// Looks up index files and fallbacks.
-const LATE: PhaseHook = PhaseHook::Later { claims: has_no_file, run: |request| Box::pin(fixup(request)) };
+const LATE: PhaseHook = PhaseHook::Recording { claims: has_no_file, run: |request| Box::pin(fixup(request)) };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -137,9 +137,14 @@ async fn index(request: &mut Request, conf: &DirConf) -> Flow {
     let names = conf.index.get().map_or(INDEXES, Vec::as_slice);
     let mut error = None;
     for (at, name) in names.iter().enumerate() {
-        let mut found = request.lookup_uri(&with_args(request, name)).await;
+        let mut found = request.lookup_to_become(&with_args(request, name)).await;
+        let redirect = conf.redirect.value_or(None);
+        if at > 0 || redirect.is_some() || !is_served(&found) {
+            // The response depends on more than the file that it consists of: an index before it may appear.
+            request.asks_beyond_head();
+        }
         if is_served(&found) {
-            if let Some(status) = conf.redirect.value_or(None) {
+            if let Some(status) = redirect {
                 let path = http::uri::escape_path(&found.data.uri).into_owned();
                 request.response.headers_out.set("Location", request.url(&path));
                 request.note_reason(status, "dir", conf.redirect.origin(), |_| {

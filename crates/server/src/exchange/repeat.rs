@@ -6,8 +6,9 @@
 //! what it asks ([`Hook::Repeatable`](crate::Hook::Repeatable)) is taken to ask everything: while such a module is loaded,
 //! nothing is repeated at all.
 //!
-//! So the response to a plain file depends on the bytes of the head, the address at which it arrived, the file's identity
-//! and the access files on the way. A repeat checks the last two exactly as the phases would. Date, the fields about the
+//! So a redirect that was decided before any file was looked at depends on the bytes of the head and the address at which it
+//! arrived; the response to a plain file also on the file's identity and the access files on the way. A repeat checks the last
+//! two exactly as the phases would. Date, the fields about the
 //! connection, and everything that logs and the status page show are made anew: the finished [`Request`] itself is kept,
 //! and ends once more, with another client and another account.
 //!
@@ -22,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Weak};
 use std::{io, ptr};
 
+use bytes::Bytes;
 use foldhash::fast::RandomState;
 use http::h1::framing::{Framing, Persistence};
 use http::{KnownField, Version};
@@ -55,11 +57,7 @@ pub(crate) struct Repeat {
     hash: u64,
     /// The address at which the request arrived.
     local: SocketAddr,
-    /// The file that the response consists of; the part of it, if there is a body.
-    file: Weak<CachedFile>,
-    part: Option<Range<u64>>,
-    /// The findings on the way to the file's directory.
-    walked: Arc<Walked>,
+    content: Repeated,
     /// The head of the response as it went out, and where its date is.
     head: Vec<u8>,
     date: usize,
@@ -70,6 +68,14 @@ pub(crate) struct Repeat {
     pub(crate) wish: Persistence,
     /// How much text the configuration had made when the head was written.
     made: usize,
+}
+
+/// The content of a response that may be sent again.
+enum Repeated {
+    /// A file; the part of it, if there is a body; and the findings on the way to its directory.
+    File { file: Weak<CachedFile>, part: Option<Range<u64>>, walked: Arc<Walked> },
+    /// The page of a redirect that was decided before anything was looked at.
+    Redirect(Bytes),
 }
 
 /// A request, and how to send its response again.
@@ -189,15 +195,12 @@ pub(crate) fn recall(
         Err(false) => return Known::Nothing,
     };
     request.account = account();
-    let Some(file) = repeat.file.upgrade().filter(|file| holds(&request, file, &repeat.walked)) else {
-        return Known::Seen(hash);
-    };
+    let Some(body) = repeat.content.of(&request) else { return Known::Seen(hash) };
     request.client = client.clone();
     *request.made.get_mut() = repeat.made;
     for (_, set) in &request.hooks.own_variables {
         set(&mut request);
     }
-    let body = repeat.body(&file);
     // The date is that of this response.
     let date = repeat.date;
     with_date(|now| repeat.head[date..date + now.len()].copy_from_slice(now));
@@ -248,7 +251,7 @@ impl Repeat {
         body: &Body,
         (delimiter, persist, wish): (Delimiter, Persist, Persistence),
     ) -> Option<Box<Repeat>> {
-        let Request { data, mapped, response, login, account, .. } = request;
+        let Request { data, response, login, account, .. } = request;
         let asked = data.head.text();
         let is_plain = request.hooks.are_repeatable
             && !request.beyond_head.load(Ordering::Relaxed)
@@ -260,7 +263,6 @@ impl Repeat {
             && data.stream.is_none()
             && data.version < Version::Http2
             && matches!(data.head.method(), b"GET" | b"HEAD")
-            && matches!(response.status(), 200 | 206 | 304)
             && response.status_line().is_none()
             && response.rate_limit.is_none()
             && matches!(login, Login { user: None, auth_type: None, proof: None, known: None })
@@ -270,13 +272,11 @@ impl Repeat {
             && account.sent.interim == 0
             && account.sent.trailers_out.is_empty()
             && is_plain(&request.client);
-        let file = mapped.served.as_ref().filter(|_| is_plain && asked.len() <= HEAD_MAX && head.len() <= HEAD_MAX)?;
-        let walked = mapped.walked.as_ref()?;
-        let is_small =
-            text_of(request) <= TEXT_MAX && walked.way.as_ref().is_none_or(|way| way.size() <= ACCESS_FILES_MAX);
-        if !is_small {
+        let is_small = asked.len() <= HEAD_MAX && head.len() <= HEAD_MAX && text_of(request) <= TEXT_MAX;
+        if !is_plain || !is_small {
             return None;
         }
+        let content = Repeated::content(request, body)?;
         let (table, text) = data.head.parts();
         let is_alone = Framing::of(table, text) == Ok(Framing::None)
             && !data.head.has(KnownField::Expect)
@@ -284,20 +284,12 @@ impl Repeat {
         if !is_alone {
             return None;
         }
-        let part = match body {
-            Body::Empty if data.header_only || response.status() == 304 || file.meta.size == 0 => None,
-            Body::Empty | Body::Parts(_) | Body::Stream(_) => return None,
-            Body::Bytes(bytes) => Some(file.part_of_bytes(bytes)?),
-            Body::File(part) => Some(file.part_of_file(part)?),
-        };
         const DATE: &[u8] = b"\r\nDate: ";
         let date = memchr::memmem::find(head, DATE)? + DATE.len();
         Some(Box::new(Repeat {
             hash,
             local: request.client.local(),
-            file: Arc::downgrade(file),
-            part,
-            walked: walked.clone(),
+            content,
             head: head.to_vec(),
             date,
             delimiter,
@@ -312,16 +304,6 @@ impl Repeat {
         (persist == self.persist).then_some(&self.head)
     }
 
-    fn body(&self, file: &CachedFile) -> Body {
-        let Some(part) = self.part.clone() else { return Body::Empty };
-        match &file.content {
-            Content::Small(bytes) => Body::Bytes(bytes.slice(part.start as usize..part.end as usize)),
-            Content::Open(file) => {
-                Body::File(FilePart { file: file.clone(), offset: part.start, length: part.end - part.start })
-            }
-        }
-    }
-
     /// Remembers a request that has ended.
     pub(crate) fn remember(self: Box<Repeat>, mut request: Box<Request>) {
         request.client = NOBODY.clone();
@@ -329,6 +311,56 @@ impl Repeat {
         request.mapped.walked = None;
         let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
         drop(old);
+    }
+}
+
+impl Repeated {
+    /// The content of this response. `None`: it is not repeated.
+    fn content(request: &Request, body: &Body) -> Option<Repeated> {
+        let Request { data, mapped, response, .. } = request;
+        let is_bodyless = data.header_only || http::status::is_bodyless(response.status());
+        match (response.status(), &mapped.served) {
+            (200 | 206 | 304, Some(file)) => {
+                let walked = mapped.walked.clone()?;
+                let is_small = walked.way.as_ref().is_none_or(|way| way.size() <= ACCESS_FILES_MAX);
+                let part = match body {
+                    Body::Empty if is_bodyless || file.meta.size == 0 => None,
+                    Body::Empty | Body::Parts(_) | Body::Stream(_) => return None,
+                    Body::Bytes(bytes) => Some(file.part_of_bytes(bytes)?),
+                    Body::File(part) => Some(file.part_of_file(part)?),
+                };
+                (is_small && !mapped.is_directory).then(|| Repeated::File { file: Arc::downgrade(file), part, walked })
+            }
+            (301 | 302 | 303 | 307 | 308, None) => {
+                let page = match body {
+                    Body::Empty if is_bodyless => Bytes::new(),
+                    Body::Bytes(bytes) if bytes.len() <= TEXT_MAX => bytes.clone(),
+                    _ => return None,
+                };
+                let looked = mapped.kept.is_some() || mapped.walked.is_some() || mapped.is_directory;
+                (!looked).then_some(Repeated::Redirect(page))
+            }
+            _ => None,
+        }
+    }
+
+    /// The body for another request, if the content is as it was.
+    fn of(&self, request: &Request) -> Option<Body> {
+        let (file, part, walked) = match self {
+            Repeated::Redirect(page) if page.is_empty() => return Some(Body::Empty),
+            Repeated::Redirect(page) => return Some(Body::Bytes(page.clone())),
+            Repeated::File { file, part, walked } => (file.upgrade()?, part.clone(), walked),
+        };
+        if !holds(request, &file, walked) {
+            return None;
+        }
+        let Some(part) = part else { return Some(Body::Empty) };
+        Some(match &file.content {
+            Content::Small(bytes) => Body::Bytes(bytes.slice(part.start as usize..part.end as usize)),
+            Content::Open(file) => {
+                Body::File(FilePart { file: file.clone(), offset: part.start, length: part.end - part.start })
+            }
+        })
     }
 }
 

@@ -33,7 +33,8 @@ async fn run_hook(request: &mut Request, phase: Phase, ModuleHook { module, hook
             request.asks_beyond_head();
             run(request).await
         }
-        PhaseHook::Later { .. } => Flow::Declined,
+        PhaseHook::Recording { claims, run } if claims(request) => run(request).await,
+        PhaseHook::Later { .. } | PhaseHook::Recording { .. } => Flow::Declined,
     };
     if let Some(trace) = &mut request.trace {
         match flow {

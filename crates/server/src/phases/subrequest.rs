@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use crate::message::body::RequestBody;
@@ -10,6 +12,7 @@ use crate::message::response::Body;
 use crate::paths::dir_name;
 use crate::request::hooks::SubrequestTarget;
 use crate::request::{Request, RequestKind, Source};
+use crate::site::directory_cache::Walked;
 use crate::trace::Step;
 
 /// The result of a subrequest: the request as it would be, with `status` 200 if it would be served.
@@ -39,6 +42,13 @@ impl Request {
             Some((path, args)) => self.lookup_path(path, Some(args.to_string())).await,
             None => self.lookup_path(target, None).await,
         }
+    }
+
+    /// Looks up a path that this request is going to [become](Request::become_found). If it does not, the caller records the
+    /// question ([`asks_beyond_head`](Request::asks_beyond_head)).
+    pub async fn lookup_to_become(&self, target: &str) -> Subrequest {
+        let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
+        self.asking_itself().for_path(self, Cow::Borrowed("GET"), path, args).await
     }
 
     /// Looks up a target as written in a page, escaped: absolute, or relative to this request's.
@@ -77,16 +87,26 @@ impl Request {
     }
 
     async fn lookup_path_by(&self, method: Cow<'static, str>, path: &str, args: Option<String>) -> Subrequest {
-        let mut found = self.asking();
-        found.data.method = method;
-        let path = if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&self.data.uri)) };
-        found.data.args = args;
-        found.data.uri = conf::paths::join("/", &path);
-        if path.ends_with('/') && !found.data.uri.ends_with('/') {
-            found.data.uri.push('/');
+        self.asking().for_path(self, method, path, args).await
+    }
+
+    async fn for_path(
+        mut self: Box<Self>,
+        asker: &Request,
+        method: Cow<'static, str>,
+        path: &str,
+        args: Option<String>,
+    ) -> Subrequest {
+        self.data.method = method;
+        let path =
+            if path.starts_with('/') { path.to_string() } else { format!("{}{path}", dir_name(&asker.data.uri)) };
+        self.data.args = args;
+        self.data.uri = conf::paths::join("/", &path);
+        if path.ends_with('/') && !self.data.uri.ends_with('/') {
+            self.data.uri.push('/');
         }
-        found.data.target = Some(found.data.uri.clone());
-        found.run(self, SubrequestTarget::Path).await
+        self.data.target = Some(self.data.uri.clone());
+        self.run(asker, SubrequestTarget::Path).await
     }
 
     /// Looks up a file in this request's directory by name.
@@ -191,6 +211,11 @@ impl Request {
     /// A request on behalf of this one, without a target yet.
     fn asking(&self) -> Box<Request> {
         self.asks_beyond_head();
+        self.asking_itself()
+    }
+
+    /// [`asking`](Request::asking), without a record of the question.
+    fn asking_itself(&self) -> Box<Request> {
         let depth = match &self.kind {
             RequestKind::Subrequest { depth, .. } => depth + 1,
             _ => 1,
@@ -215,6 +240,11 @@ impl Request {
     /// MultiViews).
     pub fn become_found(&mut self, found: Subrequest) {
         let mut found = *found;
+        let is_same = |(one, other): (&Arc<Walked>, &Arc<Walked>)| Arc::ptr_eq(one, other);
+        let ways = self.mapped.walked.as_ref().zip(found.mapped.walked.as_ref());
+        if found.beyond_head.load(Ordering::Relaxed) || !ways.is_some_and(is_same) {
+            self.asks_beyond_head();
+        }
         if let (Some(own), Some(theirs)) = (&mut self.trace, found.trace.take()) {
             own.adopt(*theirs);
         }

@@ -350,11 +350,15 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
 /// Looks up the whole name, then its rest without the last part, and so on. Mostly only the last part is missing; a
 /// client that sends thousands of parts must not cause a look-up for each.
 fn find_part(request: &mut Request) -> Result<(), Flow> {
-    request.asks_beyond_head();
     let mut name = request.mapped.filename.clone();
     let mut missing = 0;
     loop {
-        match locate(request, name.trim_end_matches('/'))? {
+        let located = locate(request, name.trim_end_matches('/'));
+        request.mapped.is_directory = matches!(&located, Ok(Located::File(meta)) if missing == 0 && meta.is_dir());
+        if !request.mapped.is_directory {
+            request.asks_beyond_head();
+        }
+        match located? {
             Located::File(meta) => {
                 let split = name.len();
                 if meta.is_dir() {

@@ -30,6 +30,13 @@ pub enum PhaseHook {
         /// Answers.
         run: fn(&mut Request) -> Waiting<'_, Flow>,
     },
+    /// Like `Later`, but what it asks beyond the request's head it records itself; what `Later` asks is always recorded.
+    Recording {
+        /// As in `Later`.
+        claims: fn(&Request) -> bool,
+        /// As in `Later`.
+        run: fn(&mut Request) -> Waiting<'_, Flow>,
+    },
 }
 
 /// A hook that changes the fields of a response. Its argument says whether the response is the server's own page for an

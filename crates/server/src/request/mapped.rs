@@ -32,6 +32,9 @@ pub struct Mapped {
     pub(crate) kept: Option<Arc<CachedFile>>,
     /// The cached file that the response consists of.
     pub(crate) served: Option<Arc<CachedFile>>,
+    /// The system was asked whether the path is a directory, and it is. If an index of the directory becomes the response, the
+    /// look at that file says so too.
+    pub(crate) is_directory: bool,
     /// The cached findings on the way to the file's directory.
     pub(crate) walked: Option<Arc<Walked>>,
     /// The URL prefix and directory of the `Alias` that mapped it.
@@ -62,6 +65,7 @@ impl Mapped {
         self.stat = None;
         self.kept = None;
         self.served = None;
+        self.is_directory = false;
         self.walked = None;
         self.context = None;
         self.document_root = None;

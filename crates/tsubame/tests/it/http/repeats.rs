@@ -14,20 +14,34 @@ use crate::harness::site::Site;
 use crate::harness::wait::{until, within};
 use crate::harness::wire::{Client, Response};
 
-/// A directory with this section, and requests for a file in it with these fields.
+/// A directory with this section, and requests for a path in it, or elsewhere, with these fields.
 struct Case {
     section: &'static str,
     method: &'static str,
+    path: &'static str,
     fields: &'static str,
 }
 
 const fn case(section: &'static str, fields: &'static str) -> Case {
-    Case { section, method: "GET", fields }
+    Case { section, method: "GET", path: "a.html?x", fields }
+}
+
+/// A request for a path in the directory, or for one that begins with a slash.
+const fn path(section: &'static str, path: &'static str) -> Case {
+    Case { section, method: "GET", path, fields: "" }
+}
+
+const fn method(section: &'static str, method: &'static str, fields: &'static str) -> Case {
+    Case { section, method, path: "a.html", fields }
 }
 
 /// What depends on nothing but the head, the file and the access files.
-const REPEATED: [Case; 27] = [
+const REPEATED: [Case; 31] = [
     case("", ""),
+    path("DirectoryIndex a.html", ""),
+    path("DirectoryIndex a.html none\nAllowOverride All\nHeader set X-A b", "?x"),
+    path("", "/moved/x?y"),
+    path("", "/gone/x"),
     case("", "User-Agent: x\r\nAccept: */*\r\nCookie: a=b\r\n"),
     case("", "Connection: keep-alive\r\n"),
     case("", "If-None-Match: *\r\n"),
@@ -36,8 +50,8 @@ const REPEATED: [Case; 27] = [
     case("", "If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT\r\n"),
     case("", "Range: bytes=1-2\r\n"),
     case("", "Range: bytes=-3\r\nIf-Range: Sun, 09 Sep 2001 01:46:40 GMT\r\n"),
-    Case { section: "", method: "HEAD", fields: "" },
-    Case { section: "Header set X-A b", method: "HEAD", fields: "Range: bytes=1-1\r\n" },
+    method("", "HEAD", ""),
+    method("Header set X-A b", "HEAD", "Range: bytes=1-1\r\n"),
     case("AllowOverride All", ""),
     case("Header set X-A \"%{a}e\"\nSetEnv a b", ""),
     case("Header set X-A expr=%{HTTP:User-Agent}", "User-Agent: one\r\n"),
@@ -57,7 +71,16 @@ const REPEATED: [Case; 27] = [
 ];
 
 /// What asks for more, or may not be repeated for another reason.
-const ASKED: [Case; 34] = [
+const ASKED: [Case; 43] = [
+    path("DirectoryIndex none a.html", ""),
+    path("DirectoryIndex a.html\nDirectoryIndexRedirect On", ""),
+    path("DirectoryIndex a.html\nRequire ip 127.0.0.0/8", ""),
+    path("DirectoryIndex /text", ""),
+    path("DirectoryIndex disabled\nOptions Indexes", ""),
+    path("Redirect 302 /none /text", "none"),
+    path("", "none"),
+    path("", "/moved-by-client"),
+    path("", "/text/x"),
     case("Require ip 127.0.0.0/8", ""),
     case("Require local", ""),
     case("Require expr %{REMOTE_ADDR} =~ /127/", ""),
@@ -92,9 +115,9 @@ const ASKED: [Case; 34] = [
     case("", "Range: bytes=1000-\r\n"),
     case("", "Content-Length: 0\r\n"),
     case("", "Expect: 100-continue\r\n"),
-    Case { section: "", method: "HEAD", fields: "Range: bytes=0-0,2-2\r\n" },
-    Case { section: "", method: "OPTIONS", fields: "" },
-    Case { section: "", method: "POST", fields: "" },
+    method("", "HEAD", "Range: bytes=0-0,2-2\r\n"),
+    method("", "OPTIONS", ""),
+    method("", "POST", ""),
 ];
 
 /// When the files were last changed, in seconds since 1970: tags and dates are the same everywhere.
@@ -105,6 +128,8 @@ const PAGE: &str =
 /// As in every real configuration: without `AllowOverride None`, children that watch no directories look for access files again
 /// and again. Each thread has a memory of its own, so there are few.
 const COMMON: &str = "<Directory />\nAllowOverride None\n</Directory>\n<Location /metrics>\nSetHandler metrics\n</Location>\n\
+    Redirect /moved http://elsewhere/\nRedirectMatch permanent ^/gone/(.*) http://elsewhere/$1\n\
+    <Location /moved-by-client>\nRedirect 302 http://elsewhere/%{REMOTE_ADDR}\n</Location>\n\
     <IfModule worker.c>\nStartServers 1\nServerLimit 1\nThreadsPerChild 3\nMaxRequestWorkers 3\nMinSpareThreads 1\n</IfModule>\n";
 
 /// A page of that time below `htdocs`.
@@ -134,7 +159,8 @@ fn repeated(server: &Server<'_>) -> u64 {
 }
 
 fn head(case: &Case, number: usize) -> String {
-    format!("{} /{number}/a.html?x HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.method, case.fields)
+    let path = if case.path.starts_with('/') { case.path.to_string() } else { format!("/{number}/{}", case.path) };
+    format!("{} {path} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.method, case.fields)
 }
 
 /// The response, without its dates. A filter's output may come in chunks or at once: the body counts.
@@ -243,36 +269,52 @@ under_percore_and! { event:
     }
 }
 
-/// A file that changes, becomes unreadable or goes away is served as it is from the next request on.
+/// A file that changes or goes away is served as it is from the next request on, as an index of its directory too.
 #[test]
 fn changes_of_the_file_count_at_once() {
     let site = Site::new();
-    page(&site, "a.html", PAGE);
-    let server = Server::start(Mpm::Percore, &site, COMMON);
-    server.allow("file permissions deny server access");
-    let mut client = server.client();
-    for round in 0..5 {
-        let before = repeated(&server);
-        until("a repeat", || {
-            assert_eq!(client.get("/a.html").text(), PAGE);
-            (repeated(&server) > before).then_some(())
-        });
-        match round {
-            0 => page(&site, "a.html", "other\n"),
-            1 => page(&site, "a.html", "<p>A PAGE</p>\n"),
-            2 => std::fs::remove_file(site.page("a.html", "")).expect("removed"),
-            3 => std::fs::rename(site.page("b.html", "other\n"), format!("{}/htdocs/a.html", site.path()))
-                .expect("renamed"),
-            _ => drop(site.page("a.html", "")),
+    let server = Server::start(Mpm::Percore, &site, &format!("{COMMON}DirectoryIndex a.html b.html"));
+    server.allow("AH01276: Cannot serve directory");
+    let root = format!("{}/htdocs", site.path());
+    for path in ["/a.html", "/"] {
+        let changes: [(&str, &dyn Fn()); 4] = [
+            ("other\n", &|| page(&site, "a.html", "other\n")),
+            ("", &|| std::fs::remove_file(format!("{root}/a.html")).expect("removed")),
+            ("new\n", &|| {
+                page(&site, "c.html", "new\n");
+                std::fs::rename(format!("{root}/c.html"), format!("{root}/a.html")).expect("renamed");
+            }),
+            ("", &|| page(&site, "a.html", "")),
+        ];
+        for (expected, change) in changes {
+            page(&site, "a.html", PAGE);
+            let (before, mut client) = (repeated(&server), server.client());
+            until("a repeat", || {
+                let response = client.get(path);
+                assert_eq!(response.text(), PAGE);
+                if response.closes() {
+                    client = server.client();
+                }
+                (repeated(&server) > before).then_some(())
+            });
+            change();
+            let response = client.get(path);
+            match std::fs::exists(format!("{root}/a.html")).expect("known") {
+                true => assert_eq!((response.status, response.text().as_str()), (200, expected), "{path}"),
+                false => assert!(matches!(response.status, 403 | 404), "{path}: {}", response.status),
+            }
         }
-        let expected = ["other\n", "<p>A PAGE</p>\n", "", "other\n", ""][round];
-        let response = client.get("/a.html");
-        match round {
-            2 => assert_eq!(response.status, 404),
-            _ => assert_eq!((response.status, response.text().as_str()), (200, expected)),
-        }
-        page(&site, "a.html", PAGE);
     }
+    page(&site, "a.html", PAGE);
+    let (before, mut client) = (repeated(&server), server.client());
+    until("a repeat", || {
+        client = server.client();
+        assert_eq!((0..4).map(|_| client.get("/").text()).collect::<String>(), PAGE.repeat(4));
+        (repeated(&server) > before).then_some(())
+    });
+    page(&site, "b.html", "b\n");
+    std::fs::remove_file(format!("{root}/a.html")).expect("removed");
+    assert_eq!(client.get("/").text(), "b\n");
 }
 
 /// Fields that decide about a response, and some that do not.
@@ -328,7 +370,9 @@ fn by_chance_answers_are_alike() {
                         let (number, method) =
                             (chance.below(cases.len() as u64), chance.of(&["GET", "GET", "GET", "HEAD"]));
                         let version = if chance.one_in(8) { "1.0" } else { "1.1" };
-                        let mut text = format!("{method} /{number}/a.html HTTP/{version}\r\nHost: localhost\r\n");
+                        let path = if chance.one_in(3) { cases[number as usize].path } else { "a.html" };
+                        let path = if path.starts_with('/') { path.to_string() } else { format!("/{number}/{path}") };
+                        let mut text = format!("{method} {path} HTTP/{version}\r\nHost: localhost\r\n");
                         for _ in 0..chance.below(4) {
                             text += &format!("{}\r\n", chance.of(&FIELDS));
                         }
