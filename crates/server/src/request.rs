@@ -137,6 +137,8 @@ pub struct Request {
     pub(crate) made: AtomicUsize,
     /// A line could not be decided (see [`fails_closed`](Request::fails_closed)).
     pub(crate) undecided: AtomicBool,
+    /// The variables of its environment that each request has anew, as they were set.
+    pub(crate) own_variables: Vec<(&'static str, String)>,
     /// Something beyond its head was asked (see [`asks_beyond_head`](Request::asks_beyond_head)).
     pub(crate) beyond_head: AtomicBool,
 }
@@ -187,6 +189,7 @@ impl Request {
             trace: None,
             made: AtomicUsize::new(0),
             undecided: AtomicBool::new(false),
+            own_variables: Vec::new(),
             beyond_head: AtomicBool::new(false),
         })
     }

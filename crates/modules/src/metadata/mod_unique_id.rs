@@ -13,7 +13,7 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
     hooks: &[
         Hook::Repeatable,
-        Hook::OwnVariable(NAME, |request| request.env.set(NAME, new())),
+        Hook::OwnVariable(NAME, |request| request.set_own_variable(NAME, fresh())),
         Hook::Phase(Phase::PostRead, Order::Middle, Now(set)),
         Hook::LogId(id),
     ],
@@ -24,25 +24,26 @@ pub(crate) const NAME: &str = "UNIQUE_ID";
 
 /// Gives a request its id, unless it has one.
 pub(crate) fn set(request: &mut Request) -> Flow {
-    let id = match request.log_id() {
-        // The error log was first.
-        Some(id) => id.to_string(),
-        None => id(request),
-    };
-    request.env.set(NAME, id);
+    // The error log may have been first.
+    match request.log_id().map(str::to_string).or_else(|| known(request)) {
+        Some(id) => request.env.set(NAME, id),
+        None => request.set_own_variable(NAME, fresh()),
+    }
     Flow::Declined
 }
 
-/// The request's id, perhaps from before an internal redirect; a new one if there is none.
+/// The request's id; a new one if there is none.
 fn id(request: &Request) -> String {
-    let before = || request.previous()?.env.get(NAME);
-    match request.env.get(NAME).or_else(before) {
-        Some(id) => id.to_string(),
-        None => new(),
-    }
+    known(request).unwrap_or_else(fresh)
 }
 
-fn new() -> String {
+/// The id that the request has, perhaps from before an internal redirect.
+fn known(request: &Request) -> Option<String> {
+    let before = || request.previous()?.env.get(NAME);
+    request.env.get(NAME).or_else(before).map(str::to_string)
+}
+
+fn fresh() -> String {
     let since_1970 = sys::time::realtime_coarse();
     let mut bytes = [0; 20];
     // The seconds wrap in 2106.

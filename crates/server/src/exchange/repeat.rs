@@ -34,6 +34,7 @@ use crate::message::sent::{Delimiter, Persist};
 use crate::paths::c_path;
 use crate::request::client::Announced;
 use crate::request::fields_out::with_date;
+use crate::request::hooks::SetVariable;
 use crate::request::{Account, Client, Login, Request, RequestKind};
 use crate::site::directory_cache::Walked;
 use crate::site::file_cache::{CachedFile, Content};
@@ -68,6 +69,8 @@ pub(crate) struct Repeat {
     pub(crate) wish: Persistence,
     /// How much text the configuration had made when the head was written.
     made: usize,
+    /// Sets the variables that each request has anew, unless the configuration has set or removed them.
+    renewed: Vec<SetVariable>,
 }
 
 /// The content of a response that may be sent again.
@@ -198,7 +201,7 @@ pub(crate) fn recall(
     let Some(body) = repeat.content.of(&request) else { return Known::Seen(hash) };
     request.client = client.clone();
     *request.made.get_mut() = repeat.made;
-    for (_, set) in &request.hooks.own_variables {
+    for set in &repeat.renewed {
         set(&mut request);
     }
     // The date is that of this response.
@@ -213,6 +216,15 @@ fn is_plain(client: &Client) -> bool {
         && !client.is_misdirected()
         && client.announced() == Announced::Nobody
         && !runtime::log_levels::are_changed()
+}
+
+/// The functions for the variables that each request has anew, as far as this request has its own in them.
+fn renewed(request: &Request) -> Vec<SetVariable> {
+    let is_own = |name: &str| {
+        request.own_variables.iter().any(|(own, value)| *own == name && request.env.get(name) == Some(value))
+    };
+    let all = request.hooks.own_variables.iter();
+    all.filter(|(name, _)| is_own(name)).map(|(_, set)| *set).collect()
 }
 
 /// How much text a request has beside its head, in bytes.
@@ -296,6 +308,7 @@ impl Repeat {
             persist,
             wish,
             made: request.made.load(Ordering::Relaxed),
+            renewed: renewed(request),
         }))
     }
 

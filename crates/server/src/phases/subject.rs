@@ -206,6 +206,14 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         let now = seconds();
         Civil::of(now + i64::from(sys::time::local_offset(now)))
     };
+    // A repeat looks at a file as a whole, and at a directory not at all.
+    let stat = || {
+        request.mapped.stat.inspect(|meta| {
+            if meta.is_dir() {
+                request.asks_beyond_head()
+            }
+        })
+    };
     let two = |number: u32| Cow::Owned(format!("{number:02}"));
     let text = |value: Option<&str>| value.map_or(Cow::Borrowed(""), |value| Cow::Owned(value.to_string()));
     Ok(match variable {
@@ -246,9 +254,9 @@ fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalErro
         Variable::ContentType => text(request.response.content_type()),
         Variable::Handler => text(request.handler_name()),
         Variable::RequestLogId => text(request.log_id()),
-        Variable::ScriptUser => request.mapped.stat.map_or_else(String::new, |meta| meta.uid.to_string()).into(),
-        Variable::ScriptGroup => request.mapped.stat.map_or_else(String::new, |meta| meta.gid.to_string()).into(),
-        Variable::LastModified => match request.mapped.stat {
+        Variable::ScriptUser => stat().map_or_else(String::new, |meta| meta.uid.to_string()).into(),
+        Variable::ScriptGroup => stat().map_or_else(String::new, |meta| meta.gid.to_string()).into(),
+        Variable::LastModified => match stat() {
             Some(meta) => {
                 let date = http::date::http_date((meta.mtime / 1_000_000_000) as i64);
                 String::from_utf8_lossy(&date).into_owned().into()

@@ -41,6 +41,13 @@ impl Request {
         announced
     }
 
+    /// Sets a variable that each request has anew ([`Hook::OwnVariable`](crate::Hook::OwnVariable)).
+    pub fn set_own_variable(&mut self, name: &'static str, value: String) {
+        self.own_variables.retain(|(own, _)| *own != name);
+        self.own_variables.push((name, value.clone()));
+        self.env.set(name, value);
+    }
+
     /// The value of a variable of the environment, for a line of the configuration that names it. If each request has another
     /// value ([`Hook::OwnVariable`](crate::Hook::OwnVariable)), the question is recorded.
     pub fn env_value(&self, name: &str) -> Option<&str> {

@@ -33,7 +33,7 @@ pub struct Mapped {
     /// The cached file that the response consists of.
     pub(crate) served: Option<Arc<CachedFile>>,
     /// The system was asked whether the path is a directory, and it is. If an index of the directory becomes the response, the
-    /// look at that file says so too.
+    /// look at that file says so too; but that look says nothing of the directory's owner and times.
     pub(crate) is_directory: bool,
     /// The cached findings on the way to the file's directory.
     pub(crate) walked: Option<Arc<Walked>>,

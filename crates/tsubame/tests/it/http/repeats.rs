@@ -4,6 +4,7 @@
 //! `ForensicLog` writes a line for each request, so with it nothing is repeated: the same configuration with and without this line
 //! must answer alike.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -71,11 +72,12 @@ const REPEATED: [Case; 31] = [
 ];
 
 /// What asks for more, or may not be repeated for another reason.
-const ASKED: [Case; 43] = [
+const ASKED: [Case; 44] = [
     path("DirectoryIndex none a.html", ""),
     path("DirectoryIndex a.html\nDirectoryIndexRedirect On", ""),
     path("DirectoryIndex a.html\nRequire ip 127.0.0.0/8", ""),
     path("DirectoryIndex /text", ""),
+    path("DirectoryIndex a.html\nRequire expr \"%{LAST_MODIFIED} =~ /GMT/\"", ""),
     path("DirectoryIndex disabled\nOptions Indexes", ""),
     path("Redirect 302 /none /text", "none"),
     path("", "none"),
@@ -230,7 +232,9 @@ under_percore_and! { event:
     fn each_is_logged_as_its_own(mpm: Mpm) {
         let site = Site::new();
         page(&site, "a.html", PAGE);
-        let text = "MaxKeepAliveRequests 9\nCustomLog logs/access \"%{remote}p %k %>s %b %O %{User-Agent}i %X %H %U%q %m\"\n";
+        let text = "MaxKeepAliveRequests 9\nCustomLog logs/access \"%{remote}p %k %>s %b %O %{User-Agent}i %X %H %U%q %m\"\n\
+            CustomLog logs/ids \"%{UNIQUE_ID}e\"\nCustomLog logs/fixed \"%{UNIQUE_ID}e\" env=fixed\n\
+            SetEnvIf X-Id (.+) UNIQUE_ID=$1 fixed\n";
         let mut server = Server::start(mpm, &site, &format!("{COMMON}{text}"));
         // A young file is not kept yet.
         until("a repeat", || {
@@ -251,10 +255,20 @@ under_percore_and! { event:
             }
         }
         until("repeats", || (repeated(&server) > 9).then_some(()));
+        until("a repeat", || {
+            let before = repeated(&server);
+            server.client().request("GET /a.html HTTP/1.1\r\nHost: localhost\r\nX-Id: mine\r\n\r\n");
+            (repeated(&server) > before).then_some(())
+        });
         let ports: Vec<u16> = clients.iter().map(|client| client.address().port()).collect();
         clients.iter_mut().for_each(Client::expect_end);
         server.signal(sys::signal::Signal::TERM);
         server.ends();
+        let ids: Vec<String> = site.read("logs/ids").lines().map(str::to_string).collect();
+        let own: Vec<&String> = ids.iter().filter(|id| *id != "mine").collect();
+        assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), own.len(), "each request has an id of its own");
+        let fixed = site.read("logs/fixed");
+        assert!(fixed.lines().count() > 2 && fixed.lines().all(|id| id == "mine"), "{fixed}");
         let log = site.read("logs/access");
         for port in ports {
             let lines: Vec<&str> = log.lines().filter(|line| line.starts_with(&format!("{port} "))).collect();
