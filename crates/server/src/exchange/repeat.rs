@@ -8,9 +8,8 @@
 //!
 //! So a redirect that was decided before any file was looked at depends on the bytes of the head and the address at which it
 //! arrived; the response to a plain file also on the file's identity and the access files on the way. A repeat checks the last
-//! two exactly as the phases would. Date, the fields about the
-//! connection, and everything that logs and the status page show are made anew: the finished [`Request`] itself is kept,
-//! and ends once more, with another client and another account.
+//! two exactly as the phases would. Date, the fields about the connection, and everything that logs and the status page show are
+//! made anew: the finished [`Request`] itself is kept, and ends once more, with another client and another account.
 //!
 //! Each thread remembers a few requests, once it has seen their head twice. The table holds no connection and no open
 //! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
@@ -89,7 +88,7 @@ struct Remembered {
 
 /// The requests that a thread remembers.
 struct Repeats {
-    /// Random: no client can choose heads that displace those of others.
+    /// Begins with random numbers: a client cannot know which heads displace each other.
     hasher: RandomState,
     places: [Option<Remembered>; PLACES],
     seen: [u32; SEEN],
@@ -284,8 +283,7 @@ impl Repeat {
             && account.sent.interim == 0
             && account.sent.trailers_out.is_empty()
             && is_plain(&request.client);
-        let is_small = asked.len() <= HEAD_MAX && head.len() <= HEAD_MAX && text_of(request) <= TEXT_MAX;
-        if !is_plain || !is_small {
+        if !is_plain || asked.len() > HEAD_MAX || head.len() > HEAD_MAX {
             return None;
         }
         let content = Repeated::content(request, body)?;
@@ -293,7 +291,7 @@ impl Repeat {
         let is_alone = Framing::of(table, text) == Ok(Framing::None)
             && !data.head.has(KnownField::Expect)
             && !data.head.has(KnownField::Upgrade);
-        if !is_alone {
+        if !is_alone || text_of(request) > TEXT_MAX {
             return None;
         }
         const DATE: &[u8] = b"\r\nDate: ";
@@ -345,13 +343,13 @@ impl Repeated {
                 (is_small && !mapped.is_directory).then(|| Repeated::File { file: Arc::downgrade(file), part, walked })
             }
             (301 | 302 | 303 | 307 | 308, None) => {
-                let page = match body {
-                    Body::Empty if is_bodyless => Bytes::new(),
-                    Body::Bytes(bytes) if bytes.len() <= TEXT_MAX => bytes.clone(),
-                    _ => return None,
-                };
                 let looked = mapped.kept.is_some() || mapped.walked.is_some() || mapped.is_directory;
-                (!looked).then_some(Repeated::Redirect(page))
+                match body {
+                    _ if looked => None,
+                    Body::Empty if is_bodyless => Some(Repeated::Redirect(Bytes::new())),
+                    Body::Bytes(bytes) if bytes.len() <= TEXT_MAX => Some(Repeated::Redirect(bytes.clone())),
+                    _ => None,
+                }
             }
             _ => None,
         }

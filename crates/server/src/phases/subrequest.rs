@@ -27,6 +27,11 @@ pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
     })
 }
 
+/// The path and the query of a target.
+fn split(target: &str) -> (&str, Option<String>) {
+    target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())))
+}
+
 /// The log message for requests that lead to more and more others.
 pub(crate) fn beyond(id: &str, limit: &str) -> String {
     format!(
@@ -38,16 +43,14 @@ pub(crate) fn beyond(id: &str, limit: &str) -> String {
 impl Request {
     /// Looks up a URL path (with query): absolute, or relative to this request's.
     pub async fn lookup_uri(&self, target: &str) -> Subrequest {
-        match target.split_once('?') {
-            Some((path, args)) => self.lookup_path(path, Some(args.to_string())).await,
-            None => self.lookup_path(target, None).await,
-        }
+        let (path, args) = split(target);
+        self.lookup_path(path, args).await
     }
 
     /// Looks up a path that this request is going to [become](Request::become_found). If it does not, the caller records the
     /// question ([`asks_beyond_head`](Request::asks_beyond_head)).
     pub async fn lookup_to_become(&self, target: &str) -> Subrequest {
-        let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
+        let (path, args) = split(target);
         self.asking_itself().for_path(self, Cow::Borrowed("GET"), path, args).await
     }
 
@@ -63,7 +66,7 @@ impl Request {
     }
 
     async fn lookup_link_by(&self, method: Cow<'static, str>, target: &str) -> Subrequest {
-        let (path, args) = target.split_once('?').map_or((target, None), |(path, args)| (path, Some(args.to_string())));
+        let (path, args) = split(target);
         let path = match path.starts_with('/') {
             true => Cow::Borrowed(path),
             false => format!("{}{path}", http::uri::escape_path(dir_name(&self.data.uri))).into(),
