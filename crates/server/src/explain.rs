@@ -6,7 +6,6 @@ mod verdict;
 
 use std::collections::{HashMap, HashSet};
 use std::future::{Future, poll_fn};
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use crate::settings::section::Section;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
 use crate::trace::MappedPath;
-use crate::transport::endpoint::Endpoint;
+use crate::transport::endpoint::NoConnection;
 use crate::transport::tls::session::Session;
 
 pub use crate::explain::verdict::Verdict;
@@ -216,7 +215,7 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
     let host = server.host_at(question.local, None).0;
     let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));
     let session = is_encrypted.then(|| Session::usual(host.index, question.host.as_deref()));
-    let client = Client::new(question.client, Arc::new(NoClient { local: question.local, session }));
+    let client = Client::new(question.client, Arc::new(NoConnection { local: question.local, session }));
     let received = Received::whole(RequestHead::received(bytes, head));
     let (mut request, refusal) = exchange::request(running, &Arc::new(client), received);
     if let Some(refusal) = refusal {
@@ -250,26 +249,6 @@ impl BodySource for Promised {
 
     fn trailers(&self) -> Fields {
         Fields::default()
-    }
-}
-
-/// The other end of a connection that does not exist.
-struct NoClient {
-    local: SocketAddr,
-    session: Option<Session>,
-}
-
-impl Endpoint for NoClient {
-    fn local(&self) -> io::Result<SocketAddr> {
-        Ok(self.local)
-    }
-
-    fn session(&self) -> Option<&Session> {
-        self.session.as_ref()
-    }
-
-    fn has_ended(&self) -> bool {
-        false
     }
 }
 

@@ -18,9 +18,9 @@ use std::cell::RefCell;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Weak};
-use std::{io, ptr};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -38,7 +38,7 @@ use crate::request::{Account, Client, Login, Request, RequestKind};
 use crate::site::directory_cache::Walked;
 use crate::site::file_cache::{CachedFile, Content};
 use crate::site::server::Server;
-use crate::transport::endpoint::Endpoint;
+use crate::transport::endpoint::NoConnection;
 
 /// How many requests a thread remembers.
 const PLACES: usize = 32;
@@ -105,20 +105,8 @@ thread_local! {
 /// The client of a request that is only remembered.
 static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
     let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    Arc::new(Client::new(nowhere, Arc::new(Nowhere(nowhere))))
+    Arc::new(Client::new(nowhere, Arc::new(NoConnection { local: nowhere, session: None })))
 });
-
-struct Nowhere(SocketAddr);
-
-impl Endpoint for Nowhere {
-    fn local(&self) -> io::Result<SocketAddr> {
-        Ok(self.0)
-    }
-
-    fn has_ended(&self) -> bool {
-        true
-    }
-}
 
 impl Repeats {
     /// The two places of a hash.

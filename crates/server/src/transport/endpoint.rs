@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use crate::transport::park_state::ParkState;
+use crate::transport::tls::session::Session;
 
 /// The ends of a connection: all that a request may know of its transport.
 pub trait Endpoint: Send + Sync {
@@ -16,12 +17,32 @@ pub trait Endpoint: Send + Sync {
 
     /// The TLS session with the client, which protects the connection against reading and changes. `None`: there is no
     /// protection.
-    fn session(&self) -> Option<&crate::transport::tls::session::Session> {
+    fn session(&self) -> Option<&Session> {
         None
     }
 
     /// Whether the client has stopped sending, or is gone, and all its bytes were received.
     fn has_ended(&self) -> bool;
+}
+
+/// The ends of a connection that does not exist: of a request that no client has sent, or that is over.
+pub(crate) struct NoConnection {
+    pub(crate) local: SocketAddr,
+    pub(crate) session: Option<Session>,
+}
+
+impl Endpoint for NoConnection {
+    fn local(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// Carries bytes in both directions. All methods take `&self`, so that a body can be read while a response is written.
