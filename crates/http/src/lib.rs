@@ -20,6 +20,7 @@ pub mod conditional;
 pub mod date;
 mod error_page;
 pub mod h1;
+pub mod h2;
 pub mod method;
 pub mod name;
 pub mod range;

@@ -39,6 +39,20 @@ pub(crate) fn find_below(buf: &[u8], from: usize, bound: u8) -> usize {
     at
 }
 
+/// Whether this can be the value of a field: visible characters, blanks and bytes above ASCII (RFC 9110 section 5.5).
+#[inline]
+pub(crate) fn is_field_value(value: &[u8]) -> bool {
+    let mut at = 0;
+    loop {
+        at = find_below(value, at, b' ');
+        match value.get(at) {
+            None => return true,
+            Some(b'\t') => at += 1,
+            Some(_) => return false,
+        }
+    }
+}
+
 /// `value` without the spaces and tabs at both ends (OWS, RFC 9110 section 5.6.3).
 pub(crate) fn trim(value: &[u8]) -> &[u8] {
     let mut value = value;

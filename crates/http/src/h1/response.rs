@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::date::HttpDate;
-use crate::scan::{find_below, is_token};
+use crate::scan::{is_field_value, is_token};
 use crate::status;
 
 /// A response head being appended to a buffer: status line, fields, and the empty line by [`end`](Self::end).
@@ -57,10 +57,9 @@ impl<'o> HeadWriter<'o> {
     /// # Errors
     /// See [`BadField`]; nothing is written.
     pub fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
-        if name.is_empty() || !name.bytes().all(is_token) {
+        if name.is_empty() || !name.bytes().all(is_token) || !is_field_value(value) {
             return Err(BadField);
         }
-        check_value(value)?;
         self.raw_field(name, value);
         Ok(())
     }
@@ -104,19 +103,6 @@ impl<'o> HeadWriter<'o> {
         self.out.extend_from_slice(b": ");
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");
-    }
-}
-
-/// RFC 9110 section 5.5: visible characters, blanks and bytes above ASCII.
-fn check_value(value: &[u8]) -> Result<(), BadField> {
-    let mut at = 0;
-    loop {
-        at = find_below(value, at, b' ');
-        match value.get(at) {
-            None => return Ok(()),
-            Some(b'\t') => at += 1,
-            Some(_) => return Err(BadField),
-        }
     }
 }
 

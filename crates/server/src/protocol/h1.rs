@@ -230,9 +230,9 @@ impl Http1Connection {
         self.wish = wish;
         self.received = request.data.head.len();
         if request.vhost.plan.upgrades {
-            if let Some(frames) = self.asks_for_http2(request, framing) {
+            if let Some(upgrade) = self.asks_for_http2(request, framing) {
                 self.buffer = rest;
-                return Box::pin(self.upgrade(exchange, frames)).await;
+                return Box::pin(self.upgrade(exchange, upgrade)).await;
             }
             self.offer_http2(request);
         }

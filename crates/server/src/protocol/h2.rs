@@ -1,41 +1,42 @@
 //! HTTP/2 (RFC 9113): one connection with many concurrent exchanges.
 //!
-//! The `h2` crate speaks the protocol: frames, header compression, windows. This module turns its streams into
-//! exchanges. One future per connection drives the protocol and all streams, and polls a stream only when it was woken.
+//! [`http::h2`] speaks the protocol: frames, header compression, windows. This module turns its streams into exchanges, and
+//! moves its bytes. One future per connection drives the protocol and all streams, and polls a stream only when it was woken.
 //! A connection with streams is in the stage `Serve`, and holds a worker only while something runs. Without streams it
 //! waits as HTTP/1 does.
 
 mod body;
 pub mod head;
-mod meter;
-mod queue;
+mod open_stream;
 mod response;
 mod stream;
 mod tasks;
 mod tunnel;
 mod window;
-pub(super) mod wire;
+mod wire;
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use conf::Level;
-use h2::Reason;
+use http::h2::{Broken, Config, Event, FieldList, Reason};
 use runtime::executor::Timer;
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
 
-use self::queue::{Data, Queue};
+use self::open_stream::OpenStream;
 use self::stream::{Common, NewStream};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
-use self::wire::{Wire, WireStream};
+use self::wire::{StreamState, Wire};
 use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::exchange::{self, Running};
+use crate::message::buffers;
 use crate::request::{Client, StreamId};
 use crate::settings::http2::Http2;
 use crate::transport::endpoint::Transport;
@@ -47,6 +48,8 @@ const ROUNDS: u32 = 8;
 const READS: u64 = 64 * 1024;
 /// The largest DATA frame that we send, in bytes.
 const LARGEST_FRAME: usize = 16 * 1024;
+/// After this many reads of one client, others get their turn.
+const READS_AT_ONCE: u32 = 4;
 
 /// The number of the newest connection.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -55,7 +58,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Http2Connection {
     common: Arc<Common>,
     transport: Arc<dyn Transport>,
-    engine: Engine,
+    course: Course,
     tasks: Tasks,
     /// The waker of the engine.
     outside: Outside,
@@ -72,19 +75,25 @@ pub(super) struct Http2Connection {
     read_before: u64,
     /// Whether the client has not read all pending bytes.
     is_blocked: bool,
-    /// Whether GOAWAY has been sent.
-    said_goodbye: bool,
     _share: Share,
 }
 
-/// The state of the protocol.
-enum Engine {
-    Greeting(Box<h2::server::Handshake<WireStream, Data>>),
-    Open(Box<h2::server::Connection<WireStream, Data>>),
-    /// The connection is over. `broken`: it failed, so there is no point in lingering.
-    Over {
-        broken: bool,
-    },
+/// The state of the connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Open,
+    /// It is over, and the client may still have to read our last words.
+    Over,
+    /// It is over because it failed: there is no point in lingering.
+    Failed,
+}
+
+/// A request that came over HTTP/1.1, and asks for HTTP/2.
+pub(super) struct Upgrade {
+    /// The client's settings, as in a frame.
+    pub(super) settings: Vec<u8>,
+    /// The request's fields.
+    pub(super) fields: FieldList,
 }
 
 impl Http2Connection {
@@ -96,28 +105,17 @@ impl Http2Connection {
         workers: Arc<Workers>,
         early: Vec<u8>,
     ) -> Http2Connection {
-        Http2Connection::begin(running, transport, client, workers, early, None)
-    }
-
-    fn begin(
-        running: Running,
-        transport: Arc<dyn Transport>,
-        client: Arc<Client>,
-        workers: Arc<Workers>,
-        early: Vec<u8>,
-        frames: Option<Vec<u8>>,
-    ) -> Http2Connection {
         // The server name in the TLS handshake has already selected a virtual host.
         let host = match client.session() {
             Some(session) => &running.server.hosts[session.host],
             None => exchange::virtual_host(running.server, &client, None).0,
         };
         let settings = host.settings.get::<Http2>();
-        let wire = Wire::new(transport.clone());
         let share = Share::take();
         let plan = &host.plan;
-        let greeting = builder(settings, &plan.limits, &share).handshake(wire.stream(early, frames));
-        let engine = Engine::Greeting(Box::new(greeting));
+        let config = config(settings, &plan.limits, &share);
+        let protocol = http::h2::Connection::new(config, buffers::take());
+        let wire = Wire::new(transport.clone(), protocol, early);
         let largest = settings.max_data_frame_len().map_or(LARGEST_FRAME, |most| most.min(LARGEST_FRAME));
         let first = plan.head_timeout.map_or(plan.timeout, |limit| limit.first.min(plan.timeout));
         let tasks = Tasks::new();
@@ -133,14 +131,13 @@ impl Http2Connection {
                     number: 0,
                 },
                 wire,
-                queue: Arc::new(Queue::default()),
                 host,
                 largest,
                 is_listed: AtomicBool::new(false),
                 timeout: settings.stream_timeout(),
             }),
             transport,
-            engine,
+            course: Course::Open,
             outside: tasks.outside(),
             tasks,
             begun: Vec::new(),
@@ -150,21 +147,34 @@ impl Http2Connection {
             read_before: 0,
             was_busy: false,
             is_blocked: false,
-            said_goodbye: false,
             _share: share,
         }
     }
 
-    /// A connection that spoke HTTP/1.1. `frames`: those that an HTTP/2 client would have sent for its request; `received`:
-    /// what it has sent since, which begins with the client preface.
+    /// A connection that spoke HTTP/1.1, and whose request asked for HTTP/2. `received`: what the client has sent since.
     pub(super) fn upgraded(
         running: Running,
         transport: Arc<dyn Transport>,
         client: Arc<Client>,
         workers: Arc<Workers>,
-        (frames, received): (Vec<u8>, Vec<u8>),
+        (upgrade, received): (Upgrade, Vec<u8>),
     ) -> Http2Connection {
-        Http2Connection::begin(running, transport, client, workers, received, Some(frames))
+        let mut connection = Http2Connection::new(running, transport, client, workers, received);
+        let at = connection.common.wire.lock().protocol.upgraded(&upgrade.settings);
+        match at {
+            Ok(at) => {
+                let stream = OpenStream::new(connection.common.wire.clone(), at, None);
+                if upgrade.fields.check_request(false).is_ok() {
+                    let asked = head::read(&upgrade.fields, &connection.common.host.plan.limits);
+                    let urgency = head::urgency(&upgrade.fields);
+                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None });
+                } else {
+                    stream.reset(Reason::PROTOCOL_ERROR);
+                }
+            }
+            Err(broken) => connection.broken(broken),
+        }
+        connection
     }
 
     /// Serves until no stream is left.
@@ -184,11 +194,12 @@ impl Http2Connection {
 
     /// The stage of a connection without streams.
     fn rest(&self) -> Stage {
-        match self.engine {
-            _ if self.is_blocked => Stage::WriteCompletion,
-            Engine::Greeting(_) => Stage::ReadHead,
-            Engine::Open(_) | Engine::Over { .. } => Stage::KeepAlive,
+        if self.is_blocked {
+            return Stage::WriteCompletion;
         }
+        let mut state = self.common.wire.lock();
+        state.rest();
+        if state.protocol.is_greeted() { Stage::KeepAlive } else { Stage::ReadHead }
     }
 
     /// Waits for the client's next request, or the first.
@@ -214,12 +225,12 @@ impl Http2Connection {
     /// Sends pending bytes, as fast as the client reads them.
     async fn write_completion(&mut self) -> Stage {
         let timeout = self.common.host.plan.timeout;
-        let (mut sent, mut deadline) = (self.common.wire.sent(), Instant::now() + timeout);
+        let (mut sent, mut deadline) = (self.common.wire.lock().sent(), Instant::now() + timeout);
         poll_fn(|cx| match self.poll(cx, false, false) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending if !self.is_blocked => Poll::Ready(self.rest()),
             Poll::Pending => {
-                let now = self.common.wire.sent();
+                let now = self.common.wire.lock().sent();
                 if std::mem::replace(&mut sent, now) < now {
                     deadline = Instant::now() + timeout;
                 }
@@ -231,9 +242,7 @@ impl Http2Connection {
 
     /// Sends GOAWAY, and waits until the client closes the connection.
     async fn linger(&mut self, at_most: Duration) -> Stage {
-        if let Engine::Open(engine) = &mut self.engine {
-            engine.abrupt_shutdown(Reason::NO_ERROR);
-        }
+        self.common.wire.lock().protocol.end(Reason::NO_ERROR);
         // A single attempt: a client that no longer reads does not need the GOAWAY.
         let _ = self.poll(&mut Context::from_waker(Waker::noop()), false, false);
         let is_held = self.common.workers.are_held();
@@ -244,15 +253,15 @@ impl Http2Connection {
     /// requests may be served in this stage. `announced`: the present tick has announced the input.
     fn poll(&mut self, cx: &mut Context<'_>, serves: bool, announced: bool) -> Poll<Stage> {
         let wire = self.common.wire.clone();
-        wire.begin();
+        wire.lock().begin();
         // If a thread waits for only one connection, each wait asks for all events anew, and does not tell which stream
         // they wake: poll all streams.
         let mut all = !sys::watch::serves_many();
-        let mut engine_is_called = true;
+        let mut is_called = true;
         let mut rounds = 0;
         loop {
-            if self.outside.was_called() || std::mem::take(&mut engine_is_called) {
-                self.poll_engine(announced);
+            if self.outside.was_called() || std::mem::take(&mut is_called) {
+                self.poll_protocol(announced);
             }
             if !serves && !self.begun.is_empty() {
                 self.outside.waker().wake_by_ref();
@@ -260,12 +269,27 @@ impl Http2Connection {
             }
             for begun in std::mem::take(&mut self.begun) {
                 self.was_busy = true;
-                let urgency = head::urgency(begun.request.headers());
+                let urgency = begun.urgency;
                 self.tasks.add(Box::pin(stream::serve(self.common.clone(), begun)), urgency);
             }
             self.tasks.poll_round(std::mem::take(&mut all));
-            if let Engine::Over { .. } = self.engine {
+            if self.tasks.is_empty() && wire.lock().protocol.is_done() {
+                self.course = Course::Over;
+            }
+            self.is_blocked = match wire.poll_flush(cx) {
+                Poll::Ready(Ok(())) => false,
+                Poll::Pending => true,
+                Poll::Ready(Err(_)) => {
+                    self.course = Course::Failed;
+                    false
+                }
+            };
+            if self.course != Course::Open {
                 break;
+            }
+            // What was received waits as long as much is unsent.
+            if !self.is_blocked && wire.lock().is_paused() {
+                self.outside.waker().wake_by_ref();
             }
             if self.tasks.poll_woken(&self.outside, cx).is_pending() {
                 break;
@@ -277,21 +301,14 @@ impl Http2Connection {
                 break;
             }
         }
-        self.is_blocked = match wire.poll_flush(cx) {
-            Poll::Ready(Ok(())) => false,
-            Poll::Pending => true,
-            Poll::Ready(Err(_)) => {
-                self.engine = Engine::Over { broken: true };
-                false
-            }
-        };
         if self.hold(cx).is_ready() {
-            self.engine = Engine::Over { broken: true };
+            self.course = Course::Failed;
         }
-        if let Engine::Over { broken } = self.engine {
+        if self.course != Course::Open {
+            wire.lock().over();
             // The streams see the end here, and log their requests.
             self.tasks.poll_round(true);
-            return Poll::Ready(if broken { Stage::Closed } else { Stage::Linger });
+            return Poll::Ready(if self.course == Course::Failed { Stage::Closed } else { Stage::Linger });
         }
         if !self.tasks.is_empty() {
             return Poll::Pending;
@@ -306,12 +323,14 @@ impl Http2Connection {
     /// Records what the client has not read. Ready if there is no room for that any more.
     fn hold(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let park_state = self.transport.park_state();
-        let held = self.common.wire.unsent() + self.common.queue.held();
+        let (held, sent) = {
+            let state = self.common.wire.lock();
+            (state.held(), state.sent())
+        };
         park_state.hold(HeldMemory::Response, held);
         if held == 0 {
             return Poll::Pending;
         }
-        let sent = self.common.wire.sent();
         if sent - self.read_before >= READS {
             self.read_before = sent;
             park_state.renew();
@@ -319,85 +338,131 @@ impl Http2Connection {
         park_state.poll_evicted(cx).map(drop)
     }
 
-    /// Drives the protocol, and takes the requests that it has found.
-    fn poll_engine(&mut self, announced: bool) {
-        let Http2Connection { engine, outside, begun, common, said_goodbye, .. } = self;
-        let cx = &mut Context::from_waker(outside.waker());
-        let over = loop {
-            match engine {
-                Engine::Greeting(greeting) => match Pin::new(greeting).poll(cx) {
-                    Poll::Ready(Ok(connection)) => *engine = Engine::Open(Box::new(connection)),
-                    Poll::Ready(Err(error)) => break Some(error),
-                    Poll::Pending => return,
-                },
-                Engine::Open(connection) => {
-                    if runtime::draining() && !std::mem::replace(said_goodbye, true) {
-                        connection.graceful_shutdown();
+    /// Receives, and takes the requests that have come.
+    fn poll_protocol(&mut self, announced: bool) {
+        let wire = self.common.wire.clone();
+        for _ in 0..READS_AT_ONCE {
+            if self.course != Course::Open {
+                return;
+            }
+            if let Err(broken) = self.take_frames(&wire, announced) {
+                return self.broken(broken);
+            }
+            let mut state = wire.lock();
+            if runtime::draining() {
+                state.protocol.leave();
+            }
+            if state.is_paused() {
+                return;
+            }
+            drop(state);
+            match wire.poll_read(&mut Context::from_waker(self.outside.waker())) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => self.course = Course::Over,
+                Poll::Ready(Err(error)) => {
+                    self.common.log(Level::Debug, format_args!("the connection has ended: {error}"));
+                    self.course = Course::Failed;
+                }
+                Poll::Pending => return,
+            }
+        }
+        self.outside.waker().wake_by_ref();
+    }
+
+    /// Takes the frames that have come.
+    fn take_frames(&mut self, wire: &Arc<Wire>, announced: bool) -> Result<(), Broken> {
+        let mut state = wire.lock();
+        while !state.is_paused() {
+            let is_at_once = state.came_at_once();
+            let (protocol, input) = state.received();
+            let Some((length, event)) = protocol.receive(input)? else { break };
+            match event {
+                Event::Nothing => {}
+                Event::Request { at, ends } => {
+                    let (fields, common) = (protocol.fields(), &self.common);
+                    let asked = head::read(fields, &common.host.plan.limits);
+                    let urgency = head::urgency(fields);
+                    if let Some(stream) = protocol.stream(at) {
+                        stream.urgency = urgency;
+                        stream.has_ended = ends;
                     }
-                    match connection.poll_accept(cx) {
-                        Poll::Ready(Some(Ok((request, respond)))) => {
-                            let tick = tick::present().filter(|_| announced && common.wire.came_at_once());
-                            begun.push(NewStream { request, respond, tick });
+                    let stream = OpenStream::new(wire.clone(), at, asked.protocol.clone());
+                    let tick = tick::present().filter(|_| announced && is_at_once);
+                    self.begun.push(NewStream { stream, asked, ends, urgency, tick });
+                }
+                Event::Data { at, bytes, ends } => {
+                    let piece = Bytes::copy_from_slice(bytes);
+                    came(protocol.stream(at), |stream| {
+                        stream.has_ended = ends;
+                        if !piece.is_empty() {
+                            stream.pieces.push_back(piece);
                         }
-                        Poll::Ready(Some(Err(error))) => break Some(error),
-                        Poll::Ready(None) => break None,
-                        Poll::Pending => {
-                            let Some(what) = common.wire.new_flood() else { return };
-                            common.log(
-                                Level::Warn,
-                                format_args!("the client floods the connection with {what} frames: closing it"),
-                            );
-                            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                        }
+                    });
+                }
+                Event::Trailers(at) => {
+                    let trailers = protocol.fields().clone();
+                    came(protocol.stream(at), |stream| {
+                        stream.has_ended = true;
+                        stream.trailers = Some(trailers);
+                    });
+                }
+                Event::Gone(at, gone) => {
+                    if let Some(stream) = protocol.stream(at) {
+                        stream.gone = Some(gone);
+                        stream.wake();
                     }
                 }
-                Engine::Over { .. } => return,
+                Event::Room(at) => state.opened(at),
             }
-        };
-        if let Some(error) = &over {
-            common.note(error);
+            state.use_input(length);
         }
-        *engine = Engine::Over { broken: over.is_some_and(|error| error.is_io()) };
+        Ok(())
+    }
+
+    /// The client has violated the protocol.
+    fn broken(&mut self, Broken { reason, what, flood }: Broken) {
+        self.course = Course::Over;
+        let common = &self.common;
+        match flood {
+            Some(kind) => {
+                common.log(Level::Warn, format_args!("the client floods the connection with {kind} frames: closing it"))
+            }
+            None => common.log(
+                Level::Info,
+                format_args!("the client violates HTTP/2: closing its connection ({reason}: {what})"),
+            ),
+        }
+    }
+}
+
+/// Something has come on a stream.
+fn came(stream: Option<&mut StreamState>, change: impl FnOnce(&mut StreamState)) {
+    if let Some(stream) = stream {
+        change(stream);
+        stream.wake_reader();
     }
 }
 
 impl Common {
-    /// Logs the error with which the protocol ended the connection.
-    fn note(&self, error: &h2::Error) {
-        if error.is_io() || error.is_remote() {
-            return self.log(Level::Debug, format_args!("the connection has ended: {error}"));
-        }
-        match error.reason() {
-            Some(Reason::ENHANCE_YOUR_CALM) => {
-                self.log(Level::Warn, format_args!("the client floods the connection: closing it ({error})"));
-            }
-            _ => self.log(Level::Info, format_args!("the client violates HTTP/2: closing its connection ({error})")),
-        }
-    }
-
     fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
         self.host.log("http2", level, &format!("[client {}] {text}", self.client.peer));
     }
 }
 
-/// The settings of the protocol.
-fn builder(settings: &Http2, limits: &http::Limits, share: &Share) -> h2::server::Builder {
-    let mut builder = h2::server::Builder::new();
-    builder
-        .max_concurrent_streams(settings.max_session_streams())
-        .initial_window_size(settings.window_size())
-        .initial_connection_window_size(share.window)
-        .max_header_list_size(header_list_size(limits))
-        .max_send_buffer_size(settings.stream_max_mem_size())
-        .max_local_error_reset_streams(settings.max_stream_errors());
-    if settings.websockets() {
-        builder.enable_connect_protocol();
+/// What the protocol allows the client.
+fn config(settings: &Http2, limits: &http::Limits, share: &Share) -> Config {
+    Config {
+        streams: settings.max_session_streams(),
+        window: settings.window_size(),
+        connection_window: share.window,
+        header_list: header_list_size(limits),
+        tunnels: settings.websockets(),
+        faults: settings.max_stream_errors(),
     }
-    builder
 }
 
 /// The largest header list, in bytes (`SETTINGS_MAX_HEADER_LIST_SIZE`): at least what nearly all clients send, at most
-/// what a child could hold for many of them. For larger ones the library answers 431 itself.
+/// what a child could hold for many of them.
 fn header_list_size(limits: &http::Limits) -> u32 {
     /// The overhead that the protocol counts for each field besides its name and value (RFC 9113 section 6.5.2).
     const EACH: usize = 32;

@@ -20,7 +20,6 @@ use rustls::server::ClientHello;
 use crate::exchange::Running;
 use crate::protocol::h1::connection::{HEAD_PIECE, Http1Connection};
 use crate::protocol::h2::Http2Connection;
-use crate::protocol::h2::wire::PREFACE;
 use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, PrefaceOutcome};
@@ -268,9 +267,9 @@ impl Negotiation {
 
     /// Without encryption: checks whether the client begins with HTTP/2 (RFC 9113 section 3.3).
     fn choose(&mut self) -> Stage {
-        let begun = self.buffer.len().min(PREFACE.len());
-        let is_http2 = self.buffer[..begun] == PREFACE[..begun];
-        if is_http2 && begun < PREFACE.len() {
+        let begun = self.buffer.len().min(http::h2::PREFACE.len());
+        let is_http2 = self.buffer[..begun] == http::h2::PREFACE[..begun];
+        if is_http2 && begun < http::h2::PREFACE.len() {
             return Stage::ReadHead;
         }
         self.speak(self.socket.clone(), is_http2)

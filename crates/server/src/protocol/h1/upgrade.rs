@@ -1,13 +1,14 @@
 //! The change of a connection from HTTP/1.1 to HTTP/2 (RFC 7540 section 3.2), which RFC 9113 has dropped and Apache keeps.
 //!
 //! The first response of a connection offers it. A client that asks for it, without a body, gets 101, and its request becomes
-//! stream 1. The protocol knows no such beginning: it gets the request as the frames that an HTTP/2 client would have sent.
+//! stream 1.
 
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::h1::framing::{Framing, Persistence};
+use http::h2::FieldList;
 use http::{KnownField, Version};
 use runtime::Stage;
 
@@ -18,7 +19,7 @@ use crate::exchange::Exchange;
 use crate::message::buffers;
 use crate::message::head::RequestHead;
 use crate::message::sent::{Delimiter, Persist};
-use crate::protocol::h2::Http2Connection;
+use crate::protocol::h2::{Http2Connection, Upgrade};
 use crate::request::Request;
 
 /// The protocol's name in `Upgrade`.
@@ -36,8 +37,6 @@ const LEFT_OUT: [&[u8]; 9] = [
     b"te",
     b"content-length",
 ];
-/// The most payload of a frame (RFC 9113 section 4.2).
-const FRAME: usize = 16_384;
 
 impl Http1Connection {
     /// Offers HTTP/2 with the first response, unless the client asks for another protocol. An error has no such fields, as
@@ -57,8 +56,8 @@ impl Http1Connection {
         self.traffic == 0 && request.vhost.plan.upgrades
     }
 
-    /// The frames of a request that asks for HTTP/2. `None`: it does not, or may not.
-    pub(super) fn asks_for_http2(&self, request: &Request, framing: Framing) -> Option<Vec<u8>> {
+    /// What a request says that asks for HTTP/2. `None`: it does not, or may not.
+    pub(super) fn asks_for_http2(&self, request: &Request, framing: Framing) -> Option<Upgrade> {
         let head = &request.data.head;
         if !head.has(KnownField::Upgrade) || !request.vhost.plan.upgrades || framing.has_body() {
             return None;
@@ -78,11 +77,11 @@ impl Http1Connection {
         let mut settings = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(SETTINGS));
         let (_, first) = settings.next()?;
         let first = URL_SAFE_NO_PAD.decode(first).ok().filter(|payload| payload.len() % 6 == 0)?;
-        (settings.next().is_none()).then(|| frames(head, &first))
+        (settings.next().is_none()).then(|| Upgrade { settings: first, fields: fields(head) })
     }
 
     /// Answers 101; from here on the connection speaks HTTP/2.
-    pub(super) async fn upgrade(&mut self, mut exchange: Exchange, frames: Vec<u8>) -> Stage {
+    pub(super) async fn upgrade(&mut self, mut exchange: Exchange, upgrade: Upgrade) -> Stage {
         let request = &mut exchange.request;
         request.interim = None;
         request.response.set_status(101);
@@ -102,69 +101,29 @@ impl Http1Connection {
         }
         let (transport, client) = (self.transport.clone(), Arc::clone(&self.client));
         let connection =
-            Http2Connection::upgraded(self.running, transport, client, self.workers.clone(), (frames, received));
+            Http2Connection::upgraded(self.running, transport, client, self.workers.clone(), (upgrade, received));
         self.upgraded = Some(Box::new(connection));
         Stage::Serve
     }
 }
 
-/// A client's frames for this request: SETTINGS, and HEADERS of stream 1, which ends with them.
-fn frames(head: &RequestHead, settings: &[u8]) -> Vec<u8> {
-    let mut block = Vec::new();
+/// The fields of this request, as an HTTP/2 client would have sent them.
+fn fields(head: &RequestHead) -> FieldList {
+    let mut fields = FieldList::default();
+    let mut put = |name: &[u8], value: &[u8]| fields.push(name, value, usize::MAX);
     let target = match head.query() {
         Some(query) => [head.path(), b"?", query].concat(),
         None => head.path().to_vec(),
     };
-    let authority = head.authority().or_else(|| head.field(KnownField::Host)).unwrap_or_default();
-    let path = if target.is_empty() { b"/".to_vec() } else { target };
-    for (name, value) in
-        [(&b":method"[..], head.method()), (b":scheme", b"http"), (b":path", &path), (b":authority", authority)]
-    {
-        field(&mut block, name, value);
-    }
+    put(b":method", head.method());
+    put(b":scheme", b"http");
+    put(b":path", if target.is_empty() { b"/" } else { &target });
+    put(b":authority", head.authority().or_else(|| head.field(KnownField::Host)).unwrap_or_default());
     for (name, value) in head.fields() {
         let name = name.to_ascii_lowercase();
         if !LEFT_OUT.contains(&name.as_slice()) {
-            field(&mut block, &name, value);
+            put(&name, value);
         }
     }
-    let mut all = Vec::new();
-    frame(&mut all, 4, 0, 0, settings);
-    let mut parts = block.chunks(FRAME).peekable();
-    let mut kind = 1;
-    while let Some(part) = parts.next() {
-        // END_STREAM of HEADERS, END_HEADERS of the last.
-        let flags = u8::from(kind == 1) | if parts.peek().is_none() { 4 } else { 0 };
-        frame(&mut all, kind, flags, 1, part);
-        kind = 9;
-    }
-    all
-}
-
-fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    // Callers have bounded the length.
-    let [.., a, b, c] = payload.len().to_be_bytes();
-    out.extend_from_slice(&[a, b, c, kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
-    out.extend_from_slice(payload);
-}
-
-/// A field that is not added to the table, in plain bytes (RFC 7541 section 6.2.2).
-fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.push(0);
-    for text in [name, value] {
-        // An integer with a prefix of seven bits (RFC 7541 section 5.1).
-        match text.len().checked_sub(127) {
-            None => out.push(text.len() as u8),
-            Some(mut rest) => {
-                out.push(127);
-                while rest >= 128 {
-                    out.push((rest % 128 + 128) as u8);
-                    rest /= 128;
-                }
-                out.push(rest as u8);
-            }
-        }
-        out.extend_from_slice(text);
-    }
+    fields
 }

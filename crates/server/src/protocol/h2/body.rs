@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::RecvStream;
 use http::Limits;
-use http_types::HeaderMap;
+use http::h2::FieldList;
 
-use super::response::Responder;
+use super::open_stream::{Came, OpenStream};
 use crate::message::body::{BodyError, BodySource};
 use crate::message::fields::Fields;
 use crate::protocol::body_deadline::BodyDeadline;
@@ -17,11 +16,11 @@ use crate::settings::read_timeout::BodyRules;
 
 /// The source of a request's body.
 pub(super) struct Source {
-    stream: RecvStream,
+    stream: Arc<OpenStream>,
     /// The bytes that the client has announced and not sent yet; the protocol enforces the announced length.
     announced: Option<u64>,
-    /// The way to send `100 Continue`, if the client expects it.
-    expects: Option<Arc<Responder>>,
+    /// The client expects `100 Continue`.
+    expects: bool,
     body_deadline: BodyDeadline,
     limits: Limits,
     received: Arc<AtomicU64>,
@@ -30,34 +29,26 @@ pub(super) struct Source {
 
 enum State {
     Data,
-    Trailers,
     Done(Fields),
 }
 
 impl Source {
-    /// The body that follows a head. `received` counts its bytes. `None`: there is none.
+    /// The body that follows a head. `received` counts its bytes.
     pub(super) fn new(
-        stream: RecvStream,
+        stream: Arc<OpenStream>,
         announced: Option<u64>,
-        expects: Option<Arc<Responder>>,
+        expects: bool,
         rules: BodyRules,
         received: Arc<AtomicU64>,
-    ) -> Option<Source> {
-        (!stream.is_end_stream()).then(|| Source {
-            stream,
-            announced,
-            expects,
-            limits: rules.limits,
-            body_deadline: BodyDeadline::new(rules),
-            received,
-            state: State::Data,
-        })
+    ) -> Source {
+        let (limits, body_deadline) = (rules.limits, BodyDeadline::new(rules));
+        Source { stream, announced, expects, limits, body_deadline, received, state: State::Data }
     }
 
     /// Sends `100 Continue`, if the client waits for it.
     fn go_on(&mut self) {
-        if let Some(respond) = self.expects.take() {
-            respond.go_on();
+        if std::mem::take(&mut self.expects) {
+            self.stream.go_on();
         }
     }
 
@@ -74,50 +65,32 @@ impl Source {
     }
 
     fn take(&mut self, piece: &Bytes) {
-        self.expects = None;
+        self.expects = false;
         self.body_deadline.note(piece.len());
         self.received.store(self.body_deadline.received(), Ordering::Relaxed);
         self.announced = self.announced.map(|left| left.saturating_sub(piece.len() as u64));
         // The handler now owns the piece: the client may send as much again.
-        let _ = self.stream.flow_control().release_capacity(piece.len());
-    }
-}
-
-/// The error of a body for an error of the protocol.
-fn broken(error: &h2::Error) -> BodyError {
-    match error.is_library() && !error.is_io() {
-        true => BodyError::Malformed,
-        false => BodyError::Closed,
+        self.stream.consume(piece.len());
     }
 }
 
 impl BodySource for Source {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        loop {
-            match self.state {
-                State::Data => {
-                    let polled = self.stream.poll_data(cx);
-                    match ready!(self.or_late(cx, polled))? {
-                        Some(Ok(piece)) if piece.is_empty() => {}
-                        Some(Ok(piece)) => {
-                            self.take(&piece);
-                            return Poll::Ready(Ok(Some(piece)));
-                        }
-                        Some(Err(error)) => return Poll::Ready(Err(broken(&error))),
-                        None => self.state = State::Trailers,
-                    }
+        while let State::Data = self.state {
+            let polled = self.stream.poll_received(cx);
+            match ready!(self.or_late(cx, polled))?? {
+                Came::Piece(piece) if piece.is_empty() => {}
+                Came::Piece(piece) => {
+                    self.take(&piece);
+                    return Poll::Ready(Ok(Some(piece)));
                 }
-                State::Trailers => {
-                    let polled = self.stream.poll_trailers(cx);
-                    let trailers = match ready!(self.or_late(cx, polled))? {
-                        Ok(trailers) => trailers.map_or(Ok(Fields::default()), |map| fields(&map, &self.limits))?,
-                        Err(error) => return Poll::Ready(Err(broken(&error))),
-                    };
+                Came::End(trailers) => {
+                    let trailers = trailers.map_or(Ok(Fields::default()), |list| fields(&list, &self.limits))?;
                     self.state = State::Done(trailers);
                 }
-                State::Done(_) => return Poll::Ready(Ok(None)),
             }
         }
+        Poll::Ready(Ok(None))
     }
 
     fn length(&self) -> Option<u64> {
@@ -131,25 +104,25 @@ impl BodySource for Source {
     fn trailers(&self) -> Fields {
         match &self.state {
             State::Done(trailers) => trailers.clone(),
-            State::Data | State::Trailers => Fields::default(),
+            State::Data => Fields::default(),
         }
     }
 }
 
 /// Converts trailers, within the limits of a head.
-fn fields(map: &HeaderMap, limits: &Limits) -> Result<Fields, BodyError> {
+fn fields(list: &FieldList, limits: &Limits) -> Result<Fields, BodyError> {
     let mut fields = Fields::default();
-    if limits.fields > 0 && map.len() > limits.fields {
+    if list.is_too_large() || limits.fields > 0 && list.len() > limits.fields {
         return Err(BodyError::TooLarge);
     }
-    for (name, value) in map {
-        if name.as_str().len() + value.len() > limits.field_size {
+    for (name, value) in list.iter() {
+        if name.len() + value.len() > limits.field_size {
             return Err(BodyError::TooLarge);
         }
-        if !http::name::is_valid(name.as_str().as_bytes()) {
+        if !http::name::is_valid(name) {
             return Err(BodyError::Malformed);
         }
-        fields.add(name.as_str().to_string(), http::text::from_bytes(value.as_bytes()).into_owned());
+        fields.add(http::text::from_bytes(name).into_owned(), http::text::from_bytes(value).into_owned());
     }
     Ok(fields)
 }

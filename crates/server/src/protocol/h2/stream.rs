@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use conf::Level;
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
+use http::h2::Reason;
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::tick;
 
 use super::body::Source;
-use super::head::{self, Malformed};
-use super::queue::{Data, Queue};
-use super::response::{Responder, SendError, Sending, Sink};
+use super::head::ReceivedHead;
+use super::open_stream::OpenStream;
+use super::response::{Begun, SendError, Sending, Transferred, begin};
 use super::tunnel;
 use super::wire::Wire;
 use crate::exchange::{Exchange, Received, RefusedHead, Running, Transfer};
@@ -22,7 +21,6 @@ use crate::message::body::RequestBody;
 use crate::message::response::{Body, BodyStream};
 use crate::phases::process::Response;
 use crate::protocol::discard::DiscardBody;
-use crate::protocol::h2::response::{Transferred, fields};
 use crate::request::{Client, StreamId};
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
@@ -35,7 +33,6 @@ pub(super) struct Common {
     /// Stream number 0, the first of the connection.
     pub(super) first: StreamId,
     pub(super) wire: Arc<Wire>,
-    pub(super) queue: Arc<Queue>,
     /// The connection's virtual host, used for a head until its own host is known.
     pub(super) host: &'static VirtualHost,
     /// The largest frame that we send, in bytes.
@@ -81,8 +78,12 @@ impl Drop for Counted<'_> {
 
 /// A request whose head has arrived.
 pub(super) struct NewStream {
-    pub(super) request: http_types::Request<RecvStream>,
-    pub(super) respond: SendResponse<Data>,
+    pub(super) stream: OpenStream,
+    pub(super) asked: ReceivedHead,
+    /// It has no body.
+    pub(super) ends: bool,
+    /// From 0, the most urgent, to 7 (RFC 9218).
+    pub(super) urgency: u8,
     /// The tick that announced the request.
     pub(super) tick: Option<NonZeroU64>,
 }
@@ -90,22 +91,16 @@ pub(super) struct NewStream {
 /// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let _counted = Counted::of(&common.workers);
-    let NewStream { request, mut respond, tick } = begun;
-    let (parts, body) = request.into_parts();
-    let asked = match head::read(&parts, &common.host.plan.limits) {
-        Ok(asked) => asked,
-        Err(Malformed) => return respond.send_reset(Reason::PROTOCOL_ERROR),
-    };
-    drop(parts);
+    let NewStream { stream, asked, ends, tick, .. } = begun;
     let listed = Listed::of(&common.is_listed);
     let row = match listed {
         Some(_) => common.workers.acquire(),
         None => common.workers.acquire_beside(),
     };
-    let number = respond.stream_id().as_u32();
+    let number = stream.number();
     let is_tunnel = asked.protocol.is_some();
     let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
-    let respond = Arc::new(Responder::new(respond, asked.protocol));
+    let open = Arc::new(stream);
     let head_len = asked.head.len();
     let stream = Some(StreamId { number, ..common.first });
     let received = Received { head: asked.head, broken: asked.error.map(RefusedHead::Invalid), stream };
@@ -113,17 +108,13 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let request = &mut exchange.request;
     request.account.tick = tick.inspect(|tick| tick::resume(*tick));
     let received = Arc::new(AtomicU64::new(0));
-    let mut body = Some(body);
-    if !is_tunnel {
-        let expects = asked.expects.then(|| respond.clone());
+    if !is_tunnel && !ends {
         let plan = &request.vhost.plan;
         let rules = BodyRules { timeout: common.timeout.unwrap_or(plan.body.timeout), ..plan.body };
-        let source = body.take().and_then(|body| Source::new(body, asked.length, expects, rules, received.clone()));
-        if let Some(source) = source {
-            request.body = RequestBody::new(Box::new(source));
-        }
+        let source = Source::new(open.clone(), asked.length, asked.expects, rules, received.clone());
+        request.body = RequestBody::new(Box::new(source));
     }
-    request.interim = Some(respond.clone());
+    request.interim = Some(open.clone());
     let response = async {
         let response = exchange.respond().await;
         if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.response.status()) {
@@ -134,16 +125,16 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
         exchange.request.log("http2", Level::Debug, "nothing here speaks the protocol of an extended CONNECT");
         exchange.refuse(if is_websocket { 502 } else { 501 }).await
     };
-    let response = respond.unless_reset(response).await;
+    let response = open.unless_gone(response).await;
     exchange.request.interim = None;
     let mut carried = Transferred { head: 0, body: 0, complete: false };
     match response {
         None => {}
-        Some(Response { tunnel: Some(tunnel), .. }) => match body {
-            Some(body) => carried = tunnel::speak(&mut exchange, &respond, *tunnel, body, &received, &common).await,
-            None => respond.reset(Reason::INTERNAL_ERROR),
-        },
-        Some(response) => carried = respond_with(&mut exchange, &respond, response, &common).await,
+        Some(Response { tunnel: Some(tunnel), .. }) if is_tunnel => {
+            carried = tunnel::speak(&mut exchange, &open, *tunnel, &received, &common).await;
+        }
+        Some(Response { tunnel: Some(_), .. }) => open.reset(Reason::INTERNAL_ERROR),
+        Some(response) => carried = respond_with(&mut exchange, &open, response, &common).await,
     }
     let request = &exchange.request;
     let transfer = Transfer {
@@ -161,7 +152,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
 /// Sends a response.
 async fn respond_with(
     exchange: &mut Exchange,
-    respond: &Responder,
+    stream: &Arc<OpenStream>,
     response: Response,
     common: &Common,
 ) -> Transferred {
@@ -169,27 +160,22 @@ async fn respond_with(
     let failed = Transferred { head: 0, body: 0, complete: false };
     if response.raw || request.response.status() < 200 {
         request.log("http2", Level::Error, "this response exists only in HTTP/1: it cannot be sent over HTTP/2");
-        respond.reset(Reason::INTERNAL_ERROR);
+        stream.reset(Reason::INTERNAL_ERROR);
         return failed;
     }
     let mut body = response.body;
-    let sink = match fields(request, &body) {
-        Ok(sink) => sink,
-        Err(page) => {
-            body = page;
-            let Ok(sink) = fields(request, &body) else { return failed };
-            sink
-        }
-    };
+    let mut begun = begin(request, stream, &body);
+    if let Err(page) = begun {
+        body = page;
+        begun = begin(request, stream, &body);
+    }
+    let Ok(Some(Begun { size, ends })) = begun else { return failed };
     let is_bodyless = request.data.header_only || http::status::is_bodyless(request.response.status());
+    let has_none = is_bodyless || body.length() == Some(0);
     let mut unsent = None;
     if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
         unsent = Some(DiscardBody(source));
     }
-    let (has_none, is_read) = (is_bodyless || body.length() == Some(0), request.body.is_done());
-    let ends = has_none && is_read;
-    let Sink { fields, size, .. } = sink;
-    let Ok(stream) = respond.begin(request.response.status(), fields, ends) else { return failed };
     let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
         source.next().await;
@@ -198,14 +184,8 @@ async fn respond_with(
         return carried;
     }
     let timeout = common.timeout.unwrap_or(request.vhost.plan.timeout);
-    let mut sending = Sending::new(
-        stream,
-        timeout,
-        request.response.rate_limit,
-        common.largest,
-        request.body.clone(),
-        common.queue.clone(),
-    );
+    let limit = request.response.rate_limit;
+    let mut sending = Sending::new(stream.clone(), timeout, limit, common.largest, request.body.clone());
     let sent = match body {
         _ if has_none => sending.end().await,
         Body::Bytes(bytes) => sending.piece(bytes, true).await,

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use h2::{Reason, RecvStream, SendStream};
+use http::h2::Reason;
 use runtime::executor::Timer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::queue::{Data, Queue};
-use super::response::{Responder, fields, poll_room};
+use super::open_stream::{Came, OpenStream};
+use super::response::begin;
 use crate::exchange::Exchange;
 use crate::message::response::{Body, BodyStream, Piece};
 use crate::message::tunnel::Tunnel;
@@ -24,29 +24,29 @@ use crate::transport;
 /// Answers 200, and hands the stream to the handler.
 pub(super) async fn speak(
     exchange: &mut Exchange,
-    respond: &Responder,
+    stream: &Arc<OpenStream>,
     tunnel: Tunnel,
-    body: RecvStream,
     received: &Arc<AtomicU64>,
     common: &Common,
 ) -> Transferred {
     let request = &mut exchange.request;
     request.response.set_status(200);
     let failed = Transferred { head: 0, body: 0, complete: false };
-    let Ok(sink) = fields(request, &Body::Stream(Box::new(Endless))) else {
-        respond.reset(Reason::INTERNAL_ERROR);
-        return failed;
+    let head = match begin(request, stream, &Body::Stream(Box::new(Endless))) {
+        Ok(Some(begun)) => begun.size,
+        Ok(None) => return failed,
+        Err(_) => {
+            stream.reset(Reason::INTERNAL_ERROR);
+            return failed;
+        }
     };
-    let Ok(send) = respond.begin(200, sink.fields, false) else { return failed };
     exchange.row.park();
     let carried = Arc::new(transport::stream::TunnelTraffic::default());
     let stream = Stream {
-        recv: body,
-        send,
+        stream: stream.clone(),
         buffer: Bytes::new(),
         carried: carried.clone(),
         largest: common.largest,
-        queue: common.queue.clone(),
         is_ended: false,
     };
     let speaking = (tunnel.speak)(Box::new(stream));
@@ -57,7 +57,7 @@ pub(super) async fn speak(
     let timeout = exchange.request.vhost.plan.timeout;
     let complete = until_silent(&mut Timer::default(), timeout, &carried, spoken).await;
     received.store(carried.received(), Ordering::Relaxed);
-    Transferred { head: sink.size, body: carried.sent(), complete }
+    Transferred { head, body: carried.sent(), complete }
 }
 
 /// A body of unknown length.
@@ -71,13 +71,11 @@ impl BodyStream for Endless {
 
 /// The client's end, as the handler sees it.
 struct Stream {
-    recv: RecvStream,
-    send: SendStream<Data>,
+    stream: Arc<OpenStream>,
     /// Bytes received, but not read yet.
     buffer: Bytes,
     carried: Arc<transport::stream::TunnelTraffic>,
     largest: usize,
-    queue: Arc<Queue>,
     is_ended: bool,
 }
 
@@ -85,13 +83,12 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let stream = self.get_mut();
         while stream.buffer.is_empty() {
-            match ready!(stream.recv.poll_data(cx)) {
-                None => return Poll::Ready(Ok(())),
-                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
-                Some(Ok(piece)) => {
+            match ready!(stream.stream.poll_received(cx)).map_err(io::Error::from)? {
+                Came::End(_) => return Poll::Ready(Ok(())),
+                Came::Piece(piece) => {
                     stream.carried.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
                     // The handler now owns the piece: the client may send as much again.
-                    let _ = stream.recv.flow_control().release_capacity(piece.len());
+                    stream.stream.consume(piece.len());
                     stream.buffer = piece;
                 }
             }
@@ -110,12 +107,10 @@ impl AsyncWrite for Stream {
             return Poll::Ready(Ok(0));
         }
         let wanted = from.len().min(stream.largest);
-        let room = match ready!(poll_room(&mut stream.send, &stream.queue, cx, wanted)) {
-            Some(room) => room.min(wanted),
-            None => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        let Some(room) = ready!(stream.stream.poll_room(cx, wanted)) else {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         };
-        let data = Data::new(Bytes::copy_from_slice(&from[..room]), &stream.queue);
-        stream.send.send_data(data, false).map_err(io::Error::other)?;
+        stream.stream.data(&from[..room], false)?;
         stream.carried.sent.fetch_add(room as u64, Ordering::Relaxed);
         Poll::Ready(Ok(room))
     }
@@ -127,7 +122,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let stream = self.get_mut();
         if !std::mem::replace(&mut stream.is_ended, true) {
-            stream.send.send_data(Data::default(), true).map_err(io::Error::other)?;
+            stream.stream.data(&[], true)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -138,7 +133,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if !self.is_ended {
             // An error means that the client is gone.
-            let _ = self.send.send_data(Data::default(), true);
+            let _ = self.stream.data(&[], true);
         }
     }
 }

@@ -1,32 +1,26 @@
-//! The stream of frames between the protocol and the transport.
+//! What all streams of a connection share: the protocol's state, what has come, and what is to be sent.
 //!
-//! The protocol writes one frame at a time. The wire collects frames and sends them when the protocol has nothing more
-//! to write, so that many small responses share one system call and one TLS record.
+//! Streams append their frames to one buffer. The connection sends it when they have nothing more to write, so that many
+//! small responses share one system call and one TLS record. As long as much is unsent, streams wait in a line, the urgent ones
+//! first, and send one frame at a time while others wait.
 
+use std::collections::VecDeque;
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::Bytes;
+use http::h2::{At, Connection, FieldList, Gone};
 
-use super::meter::Meter;
 use crate::message::buffers;
 use crate::transport::endpoint::Transport;
-use crate::transport::stream::TransportStream;
 
-/// The most bytes collected: four frames of the usual size.
+/// Streams wait as long as so much of a connection is unsent, in bytes: four frames of the usual size.
 const ROOM: usize = 64 * 1024;
-
-/// The byte stream that the `h2` crate reads and writes.
-pub(super) struct WireStream {
-    stream: TransportStream,
-    wire: Arc<Wire>,
-    /// Read before anything else: what a client would have sent if it had begun with HTTP/2.
-    first: Vec<u8>,
-    /// How much of the client preface is still to come, and not to be passed on: it was among the first.
-    preface: usize,
-}
+/// Streams are woken when less than this is unsent.
+const REFILL: usize = ROOM / 4;
+/// The size of a read, in bytes.
+const PIECE: usize = 16 * 1024;
 
 /// What a connection sends and receives, as all its streams see it.
 pub(super) struct Wire {
@@ -34,63 +28,90 @@ pub(super) struct Wire {
     state: Mutex<State>,
 }
 
-struct State {
-    outgoing: Vec<u8>,
+pub(super) struct State {
+    pub(super) protocol: Connection<StreamState>,
+    /// How much of the protocol's bytes is sent.
     sent: usize,
     /// Bytes sent and received so far.
     carried: (u64, u64),
-    meter: Meter,
-    flood_is_known: bool,
-    /// The first acknowledgement of settings is to be left out: how many bytes of the present frame are still to come.
-    owes: Option<usize>,
+    /// Received, and how much of it was used.
+    input: Vec<u8>,
+    used: usize,
     /// The number of reads since the connection was last polled.
     reads: u32,
+    /// What streams hold because they have to wait, in bytes.
+    held: usize,
+    /// The streams that wait for room on the connection.
+    line: VecDeque<(u8, At)>,
+    /// The connection is over.
+    is_over: bool,
+}
+
+/// What a stream has received, and who waits for it.
+#[derive(Default)]
+pub(super) struct StreamState {
+    pub(super) pieces: VecDeque<Bytes>,
+    pub(super) trailers: Option<FieldList>,
+    /// The client has sent everything.
+    pub(super) has_ended: bool,
+    /// The stream has ended early.
+    pub(super) gone: Option<Gone>,
+    pub(super) reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// From 0, the most urgent, to 7 (RFC 9218).
+    pub(super) urgency: u8,
+}
+
+impl StreamState {
+    pub(super) fn wake(&mut self) {
+        self.wake_reader();
+        self.wake_writer();
+    }
+
+    pub(super) fn wake_reader(&mut self) {
+        self.reader.take().into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn wake_writer(&mut self) {
+        self.writer.take().into_iter().for_each(Waker::wake);
+    }
 }
 
 impl Wire {
-    pub(super) fn new(transport: Arc<dyn Transport>) -> Arc<Wire> {
+    /// `input`: bytes already received.
+    pub(super) fn new(transport: Arc<dyn Transport>, protocol: Connection<StreamState>, input: Vec<u8>) -> Arc<Wire> {
         let state = State {
-            outgoing: Vec::new(),
+            protocol,
             sent: 0,
-            carried: (0, 0),
-            meter: Meter::new(),
-            flood_is_known: false,
-            owes: None,
+            carried: (0, input.len() as u64),
+            input,
+            used: 0,
             reads: 0,
+            held: 0,
+            line: VecDeque::new(),
+            is_over: false,
         };
         Arc::new(Wire { transport, state: Mutex::new(state) })
     }
 
-    /// The stream for the `h2` crate. `early`: bytes already received. `frames`: the client spoke HTTP/1.1 before, and these
-    /// tell of its request; its settings came with that, so they are not acknowledged (RFC 7540 section 3.2.1).
-    pub(super) fn stream(self: &Arc<Self>, early: Vec<u8>, frames: Option<Vec<u8>>) -> WireStream {
-        let stream = TransportStream::new(self.transport.clone(), early, Arc::default());
-        let (mut first, mut preface) = (Vec::new(), 0);
-        if let Some(frames) = frames {
-            (first, preface) = ([PREFACE, &frames].concat(), PREFACE.len());
-            self.lock().owes = Some(0);
-        }
-        WireStream { stream, wire: self.clone(), first, preface }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the collected bytes. Ready once none are left.
+    /// Sends what is to be sent. Ready once nothing is left.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.lock().poll_flush(cx, &*self.transport)
     }
 
-    /// Collected bytes that are yet to be sent.
-    pub(super) fn unsent(&self) -> usize {
-        let state = self.lock();
-        state.outgoing.len() - state.sent
-    }
-
-    /// Bytes sent so far.
-    pub(super) fn sent(&self) -> u64 {
-        self.lock().carried.0
+    /// Receives. `Ok(false)`: the client sends nothing more.
+    pub(super) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut state = self.lock();
+        let State { input, used, carried, reads, .. } = &mut *state;
+        input.drain(..std::mem::take(used));
+        let read = ready!(self.transport.poll_read(cx, input, PIECE))?;
+        *reads += 1;
+        carried.1 += read as u64;
+        Poll::Ready(Ok(read > 0))
     }
 
     /// Bytes sent and received so far.
@@ -98,131 +119,202 @@ impl Wire {
         let (sent, received) = self.lock().carried;
         sent + received
     }
+}
 
-    /// The kind of frame that the client sends too many of. Returned only once.
-    pub(super) fn new_flood(&self) -> Option<&'static str> {
-        let mut state = self.lock();
-        let flood = state.meter.flood();
-        flood.filter(|_| !std::mem::replace(&mut state.flood_is_known, true))
+impl State {
+    /// Prepares for a poll of the connection.
+    pub(super) fn begin(&mut self) {
+        self.reads = 0;
+        if self.protocol.out().capacity() == 0 {
+            *self.protocol.out() = buffers::take();
+        }
     }
 
-    /// Resets the count of reads before the connection is polled.
-    pub(super) fn begin(&self) {
-        self.lock().reads = 0;
+    /// Whether so much is unsent that nothing more is taken from the client.
+    pub(super) fn is_paused(&self) -> bool {
+        self.unsent() >= 2 * ROOM
     }
 
     /// Whether at most one read has returned data since [`begin`](Self::begin).
     pub(super) fn came_at_once(&self) -> bool {
-        self.lock().reads <= 1
+        self.reads <= 1
     }
-}
 
-impl WireStream {
-    /// Takes the client preface, if it was among the first bytes already.
-    fn poll_preface(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.preface > 0 {
-            let mut bytes = [0; PREFACE.len()];
-            let mut into = ReadBuf::new(&mut bytes[..self.preface]);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut into))?;
-            let (came, at) = (into.filled(), PREFACE.len() - self.preface);
-            if came.is_empty() || PREFACE[at..at + came.len()] != *came {
-                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
-            }
-            self.preface -= came.len();
-        }
-        Poll::Ready(Ok(()))
+    /// The protocol, with what was received and not used.
+    pub(super) fn received(&mut self) -> (&mut Connection<StreamState>, &[u8]) {
+        (&mut self.protocol, &self.input[self.used..])
     }
-}
 
-/// The size of a frame header, in bytes.
-const HEAD: usize = 9;
-
-impl State {
-    /// Collects frames up to the first acknowledgement of settings, and leaves that out. `left`: the bytes that still belong
-    /// to the last frame.
-    fn collect_without_acknowledgement(&mut self, mut left: usize, mut from: &[u8]) {
-        loop {
-            let (part, rest) = from.split_at(left.min(from.len()));
-            self.outgoing.extend_from_slice(part);
-            left -= part.len();
-            // The protocol writes a header in one piece.
-            let Some(&[a, b, c, kind, flags, ..]) = rest.get(..HEAD) else {
-                self.outgoing.extend_from_slice(rest);
-                self.owes = if rest.is_empty() { Some(left) } else { None };
-                return;
-            };
-            if (kind, flags & 1) == (4, 1) {
-                self.owes = None;
-                return self.outgoing.extend_from_slice(&rest[HEAD..]);
-            }
-            (left, from) = (HEAD + u32::from_be_bytes([0, a, b, c]) as usize, rest);
+    /// So much of what was received is used.
+    pub(super) fn use_input(&mut self, bytes: usize) {
+        self.used += bytes;
+        if self.used == self.input.len() {
+            self.used = 0;
+            buffers::give(std::mem::take(&mut self.input));
         }
+    }
+
+    /// Bytes that are yet to be sent.
+    pub(super) fn unsent(&self) -> usize {
+        self.protocol.unsent() - self.sent
+    }
+
+    /// Bytes that wait for the client, here and in the streams.
+    pub(super) fn held(&self) -> usize {
+        self.unsent() + self.held
+    }
+
+    /// Bytes sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.carried.0
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, transport: &dyn Transport) -> Poll<io::Result<()>> {
-        while self.sent < self.outgoing.len() {
-            let sent = ready!(transport.poll_send(cx, &self.outgoing[self.sent..], false))?;
-            self.sent += sent;
-            self.carried.0 += sent as u64;
-            self.meter.sent(sent);
+        let State { protocol, sent, carried, .. } = self;
+        while *sent < protocol.unsent() {
+            let polled = transport.poll_send(cx, &protocol.out()[*sent..], false)?;
+            let Poll::Ready(count) = polled else {
+                // A client that reads slowly and without end must not make this grow.
+                if *sent >= ROOM {
+                    protocol.out().drain(..std::mem::take(sent));
+                }
+                return self.refill().map(Ok);
+            };
+            *sent += count;
+            carried.0 += count as u64;
+            protocol.sent(count);
         }
-        self.sent = 0;
-        buffers::give(std::mem::take(&mut self.outgoing));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncRead for WireStream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.wire.lock().meter.flood().is_some() {
-            // After a flood nothing more is read; the connection ends.
-            return Poll::Pending;
+        *sent = 0;
+        if !protocol.out().is_empty() {
+            buffers::give(std::mem::take(protocol.out()));
         }
-        let before = into.filled().len();
-        if this.first.is_empty() {
-            ready!(this.poll_preface(cx))?;
-            ready!(Pin::new(&mut this.stream).poll_read(cx, into))?;
-        } else {
-            let rest = this.first.split_off(this.first.len().min(into.remaining()));
-            into.put_slice(&this.first);
-            this.first = rest;
-        }
-        let received = &into.filled()[before..];
-        let mut state = this.wire.lock();
-        state.reads += 1;
-        state.carried.1 += received.len() as u64;
-        state.meter.received(received);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for WireStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        let mut state = self.wire.lock();
-        if state.outgoing.len() >= ROOM {
-            ready!(state.poll_flush(cx, &*self.wire.transport))?;
-        }
-        if state.outgoing.capacity() == 0 {
-            state.outgoing = buffers::take();
-        }
-        match state.owes {
-            None => state.outgoing.extend_from_slice(from),
-            Some(left) => state.collect_without_acknowledgement(left, from),
-        }
-        Poll::Ready(Ok(from.len()))
-    }
-
-    /// Does nothing: the connection flushes once the protocol has nothing more to write.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let _ = self.refill();
         Poll::Ready(Ok(()))
     }
 
-    /// Flushes the last frame; the connection closes later.
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.wire.poll_flush(cx)
+    /// Wakes the first stream in the line if there is room again.
+    fn refill(&mut self) -> Poll<()> {
+        if self.unsent() < REFILL {
+            self.wake_first();
+        }
+        Poll::Pending
+    }
+
+    /// Wakes the first stream in the line.
+    fn wake_first(&mut self) {
+        while let Some((_, at)) = self.line.front().copied() {
+            match self.protocol.stream(at) {
+                Some(stream) => return stream.wake_writer(),
+                None => drop(self.line.pop_front()),
+            }
+        }
+    }
+
+    /// The client has opened a window, or all of them.
+    pub(super) fn opened(&mut self, at: Option<At>) {
+        match at {
+            Some(at) => self.protocol.stream(at).into_iter().for_each(StreamState::wake_writer),
+            None => self.protocol.streams().for_each(StreamState::wake_writer),
+        }
+    }
+
+    /// How many of the `wanted` bytes may be sent on this stream now; `None`: it has ended.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>, at: At, wanted: usize) -> Poll<Option<usize>> {
+        if self.is_over || !self.protocol.sends(at) {
+            return Poll::Ready(None);
+        }
+        let (of_stream, of_connection) = self.protocol.room(at);
+        let of_connection = of_connection.min(ROOM.saturating_sub(self.unsent()));
+        let place = self.line.iter().position(|(_, other)| *other == at);
+        let is_first = place.map_or(self.line.is_empty(), |place| place == 0);
+        if of_stream > 0 && of_connection > 0 && is_first {
+            if place.is_some() {
+                self.line.pop_front();
+                self.wake_first();
+            }
+            return Poll::Ready(Some(wanted.min(of_stream).min(of_connection)));
+        }
+        let Some(stream) = self.protocol.stream(at) else { return Poll::Ready(None) };
+        stream.writer = Some(cx.waker().clone());
+        let urgency = stream.urgency;
+        match place {
+            // It waits for its own window, and lets others pass.
+            Some(place) if of_stream == 0 => {
+                self.line.remove(place);
+                if is_first {
+                    self.wake_first();
+                }
+            }
+            None if of_stream > 0 => {
+                let behind = self.line.iter().rposition(|(other, _)| *other <= urgency).map_or(0, |last| last + 1);
+                self.line.insert(behind, (urgency, at));
+            }
+            Some(_) | None => {}
+        }
+        Poll::Pending
+    }
+
+    /// Ready once the stream has ended early.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>, at: At) -> Poll<()> {
+        if self.is_over {
+            return Poll::Ready(());
+        }
+        match self.protocol.stream(at) {
+            Some(stream) if stream.gone.is_none() => {
+                stream.writer = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(_) | None => Poll::Ready(()),
+        }
+    }
+
+    /// Whether the connection is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The connection is over: all streams have ended.
+    pub(super) fn over(&mut self) {
+        self.is_over = true;
+        self.protocol.streams().for_each(StreamState::wake);
+    }
+
+    pub(super) fn release(&mut self, at: At) {
+        let place = self.line.iter().position(|(_, other)| *other == at);
+        if let Some(place) = place {
+            self.line.remove(place);
+        }
+        self.protocol.release(at);
+        if place == Some(0) {
+            self.wake_first();
+        }
+    }
+
+    /// Gives memory back while there are no streams.
+    pub(super) fn rest(&mut self) {
+        self.protocol.rest();
+        self.line = VecDeque::new();
     }
 }
 
-/// The beginning of the client preface.
-pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Counts a piece that a stream holds while the client takes it.
+pub(super) struct Holding<'w>(&'w Wire, usize);
+
+impl<'w> Holding<'w> {
+    pub(super) fn of(wire: &'w Wire, bytes: usize) -> Holding<'w> {
+        wire.lock().held += bytes;
+        Holding(wire, bytes)
+    }
+
+    /// So many bytes of it have been passed on.
+    pub(super) fn less(&mut self, bytes: usize) {
+        self.0.lock().held -= bytes;
+        self.1 -= bytes;
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.lock().held -= self.1;
+    }
+}

@@ -1,0 +1,328 @@
+//! The fields of a head, in the order in which they came, and what RFC 9113 section 8 asks of them.
+//!
+//! Names and values stand in one text, `name NUL value LF` after each other: neither byte may stand in a name or a value, so two
+//! texts are equal only if the heads are.
+
+use std::ops::Range;
+
+/// What a field counts beside its name and value, in bytes (RFC 9113 section 6.5.2).
+const EACH: usize = 32;
+
+/// The fields of a head.
+#[derive(Clone, Debug, Default)]
+pub struct FieldList {
+    text: Vec<u8>,
+    /// Where each field starts, and where its value does. Pseudo-header fields are not among them.
+    fields: Vec<(u32, u32)>,
+    /// The values of the pseudo-header fields (RFC 9113 section 8.3.1 and RFC 8441 section 4), by their place in [`PSEUDO`].
+    pseudo: [Option<(u32, u32)>; PSEUDO.len()],
+    length: Option<u64>,
+    /// The size of all fields as SETTINGS_MAX_HEADER_LIST_SIZE counts them, in bytes.
+    size: usize,
+    is_malformed: bool,
+    is_too_large: bool,
+}
+
+/// The pseudo-header fields of requests.
+const PSEUDO: [&[u8]; 5] = [b":method", b":scheme", b":authority", b":path", b":protocol"];
+const METHOD: usize = 0;
+const SCHEME: usize = 1;
+const AUTHORITY: usize = 2;
+const PATH: usize = 3;
+const PROTOCOL: usize = 4;
+
+/// The head must not be answered at all: PROTOCOL_ERROR for its stream (RFC 9113 section 8.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl FieldList {
+    /// Forgets all fields, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.fields.clear();
+        self.pseudo = Default::default();
+        self.length = None;
+        self.size = 0;
+        self.is_malformed = false;
+        self.is_too_large = false;
+    }
+
+    /// Appends a field, if the head is no larger than `most` bytes with it.
+    pub fn push(&mut self, name: &[u8], value: &[u8], most: usize) {
+        self.size = self.size.saturating_add(name.len() + value.len() + EACH);
+        if self.size > most {
+            self.is_too_large = true;
+        }
+        if self.is_malformed || self.is_too_large {
+            return;
+        }
+        self.is_malformed = self.add(name, value).is_err();
+    }
+
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        if has_bad_bytes(value) {
+            return Err(Malformed);
+        }
+        let start = self.text.len() as u32;
+        self.text.extend_from_slice(name);
+        self.text.push(0);
+        let middle = self.text.len() as u32;
+        self.text.extend_from_slice(value);
+        self.text.push(b'\n');
+        if name.first() == Some(&b':') {
+            let at = PSEUDO.iter().position(|known| *known == name).ok_or(Malformed)?;
+            let is_doubled = self.pseudo[at].replace((middle, middle + value.len() as u32)).is_some();
+            return if is_doubled || !self.fields.is_empty() { Err(Malformed) } else { Ok(()) };
+        }
+        if name.is_empty() || name.iter().any(|byte| !NAME[*byte as usize]) {
+            return Err(Malformed);
+        }
+        match name {
+            // They belong to HTTP/1 (RFC 9113 section 8.2.2).
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
+                return Err(Malformed);
+            }
+            b"te" if value != b"trailers" => return Err(Malformed),
+            b"content-length" => {
+                let length = length(value).ok_or(Malformed)?;
+                if self.length.replace(length).is_some_and(|other| other != length) {
+                    return Err(Malformed);
+                }
+            }
+            _ => {}
+        }
+        self.fields.push((start, middle));
+        Ok(())
+    }
+
+    /// Checks the head of a request. `tunnels`: extended CONNECT is allowed (RFC 8441).
+    ///
+    /// # Errors
+    /// See [`Malformed`].
+    pub fn check_request(&self, tunnels: bool) -> Result<(), Malformed> {
+        if self.is_malformed {
+            return Err(Malformed);
+        }
+        let has = |at: usize| self.pseudo[at].is_some();
+        let is_connect = self.method() == b"CONNECT";
+        let is_whole = match (is_connect, has(PROTOCOL)) {
+            (_, true) => is_connect && tunnels && has(SCHEME) && has(PATH) && has(AUTHORITY),
+            // RFC 9113 section 8.5.
+            (true, false) => has(AUTHORITY) && !has(SCHEME) && !has(PATH),
+            (false, false) => has(SCHEME) && has(PATH),
+        };
+        let is_visible = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_graphic);
+        if !is_whole || !crate::name::is_valid(self.method()) || !self.protocol().is_none_or(is_visible) {
+            return Err(Malformed);
+        }
+        if self.path().is_some_and(<[u8]>::is_empty) {
+            return Err(Malformed);
+        }
+        Ok(())
+    }
+
+    /// Checks the fields after a body: pseudo-header fields are not allowed there (RFC 9113 section 8.1).
+    pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
+        if self.is_malformed || self.pseudo.iter().any(Option::is_some) { Err(Malformed) } else { Ok(()) }
+    }
+
+    /// All of it as one text, the same for equal heads only.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Whether there was more than SETTINGS_MAX_HEADER_LIST_SIZE allows. The rest is missing here.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
+
+    /// `:method`
+    #[must_use]
+    pub fn method(&self) -> &[u8] {
+        self.pseudo(METHOD).unwrap_or_default()
+    }
+
+    /// `:scheme`
+    #[must_use]
+    pub fn scheme(&self) -> Option<&[u8]> {
+        self.pseudo(SCHEME)
+    }
+
+    /// `:authority`
+    #[must_use]
+    pub fn authority(&self) -> Option<&[u8]> {
+        self.pseudo(AUTHORITY)
+    }
+
+    /// `:path`
+    #[must_use]
+    pub fn path(&self) -> Option<&[u8]> {
+        self.pseudo(PATH)
+    }
+
+    /// `:protocol`, of an extended CONNECT (RFC 8441 section 4).
+    #[must_use]
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.pseudo(PROTOCOL)
+    }
+
+    fn pseudo(&self, at: usize) -> Option<&[u8]> {
+        self.pseudo[at].map(|(start, end)| &self.text[start as usize..end as usize])
+    }
+
+    /// `content-length`, in bytes. A length that is said twice is one.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The number of fields, without pseudo-header fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there are no fields, except pseudo-header fields.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// The names and values in order, without pseudo-header fields.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let ends = self.fields.iter().skip(1).map(|(start, _)| *start).chain([self.text.len() as u32]);
+        self.fields.iter().zip(ends).map(|((start, middle), end)| {
+            let part = |range: Range<u32>| &self.text[range.start as usize..range.end as usize];
+            (part(*start..middle - 1), part(*middle..end - 1))
+        })
+    }
+
+    /// The values of all fields of that name, which is in lower case.
+    pub fn values<'l>(&'l self, name: &'l [u8]) -> impl Iterator<Item = &'l [u8]> {
+        self.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    }
+}
+
+/// Whether a value is malformed (RFC 9113 section 8.2.1): a NUL or line break in it, or blanks around it.
+fn has_bad_bytes(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let mut at = crate::scan::find_below(value, 0, 0x20);
+    while at < value.len() {
+        if matches!(value[at], 0 | b'\r' | b'\n') {
+            return true;
+        }
+        at = crate::scan::find_below(value, at + 1, 0x20);
+    }
+    is_blank(value.first()) || is_blank(value.last())
+}
+
+/// A number of bytes, in digits only.
+fn length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The bytes that a name may have: no capitals, controls, blanks, colons, and nothing beyond ASCII (RFC 9113 section 8.2.1).
+static NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        table[byte] = !matches!(byte as u8, b'A'..=b'Z' | b':');
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "host")];
+
+    fn list(fields: &[(&str, &str)]) -> FieldList {
+        let mut list = FieldList::default();
+        fields.iter().for_each(|(name, value)| list.push(name.as_bytes(), value.as_bytes(), 1000));
+        list
+    }
+
+    #[test]
+    fn a_head_is_kept_in_order() {
+        let list = list(&[&GET[..], &[("a", "1"), ("content-length", "5"), ("b", "")]].concat());
+        assert_eq!(list.check_request(false), Ok(()));
+        let fields: Vec<_> = list.iter().map(|(name, value)| [name, b"=", value].concat()).collect();
+        assert_eq!(fields, [&b"a=1"[..], b"content-length=5", b"b="]);
+        assert_eq!((list.method(), list.path(), list.authority()), (&b"GET"[..], Some(&b"/"[..]), Some(&b"host"[..])));
+        assert_eq!((list.length(), list.len(), list.protocol()), (Some(5), 3, None));
+    }
+
+    #[test]
+    fn malformed_fields_are_found() {
+        for (name, value) in [
+            ("", "x"),
+            ("Upper", "x"),
+            ("x y", "x"),
+            ("x:", "x"),
+            ("x\u{e9}", "x"),
+            (":path", "/again"),
+            (":unknown", "x"),
+            ("x", " blank"),
+            ("x", "blank\t"),
+            ("x", "li\nne"),
+            ("x", "a\0b"),
+            ("x", "\u{1}\u{7f}\r"),
+            ("connection", "close"),
+            ("keep-alive", "x"),
+            ("proxy-connection", "x"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("te", "gzip"),
+            ("content-length", "-1"),
+            ("content-length", "+1"),
+            ("content-length", ""),
+            ("content-length", "99999999999999999999"),
+        ] {
+            let list = list(&[&GET[..], &[(name, value)]].concat());
+            assert_eq!(list.check_request(true), Err(Malformed), "{name}: {value}");
+        }
+        let two = [("content-length", "1"), ("content-length", "2")];
+        assert_eq!(list(&[&GET[..], &two].concat()).check_request(false), Err(Malformed));
+        assert_eq!(list(&[&GET[..], &[("te", "trailers"), ("x", "\u{1}")]].concat()).check_request(false), Ok(()));
+        assert_eq!(list(&[&[("x", "y")], &GET[..]].concat()).check_request(false), Err(Malformed), "fields come last");
+        for left_out in &GET[..3] {
+            let rest: Vec<_> = GET.into_iter().filter(|field| field != left_out).collect();
+            assert_eq!(list(&rest).check_request(false), Err(Malformed), "{}", left_out.0);
+        }
+    }
+
+    #[test]
+    fn a_connect_names_an_authority_alone() {
+        let connect = [(":method", "CONNECT"), (":authority", "host:1")];
+        assert_eq!(list(&connect).check_request(false), Ok(()));
+        assert_eq!(list(&connect[..1]).check_request(false), Err(Malformed));
+        let whole = [&connect[..], &GET[1..3]].concat();
+        assert_eq!(list(&whole).check_request(true), Err(Malformed));
+        let tunnel = [&whole[..], &[(":protocol", "websocket")]].concat();
+        assert_eq!(list(&tunnel).check_request(true), Ok(()));
+        assert_eq!(list(&tunnel).check_request(false), Err(Malformed));
+        assert_eq!(list(&[&GET[..], &[(":protocol", "websocket")]].concat()).check_request(true), Err(Malformed));
+    }
+
+    #[test]
+    fn there_is_a_limit() {
+        let mut list = list(&GET);
+        list.push(b"x", &[b'v'; 1000], 1000);
+        list.push(b"y", b"", 1000);
+        assert_eq!((list.is_too_large(), list.len(), list.check_request(false)), (true, 0, Ok(())));
+    }
+
+    #[test]
+    fn trailers_have_no_pseudo_fields() {
+        assert_eq!(list(&[("check", "sum")]).check_trailers(), Ok(()));
+        assert_eq!(list(&GET[..1]).check_trailers(), Err(Malformed));
+        assert_eq!(list(&[("Check", "sum")]).check_trailers(), Err(Malformed));
+    }
+}

@@ -1,0 +1,181 @@
+//! The streams of a connection (RFC 9113 section 5.1).
+
+use super::window::{ReceiveWindow, SendWindow};
+
+/// How many streams that have ended a connection remembers: frames for them may still be on their way.
+const REMEMBERED: usize = 128;
+
+/// A stream's place in its connection. It stays the stream's until [`release`](super::Connection::release).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    slot: u32,
+    number: u32,
+}
+
+impl At {
+    /// The number of the stream.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.number
+    }
+}
+
+/// A stream, with what its owner keeps for it.
+pub(super) struct Stream<S> {
+    pub send: SendWindow,
+    pub receive: ReceiveWindow,
+    /// Received bytes that nobody has consumed.
+    pub unread: u32,
+    /// How much of the announced body is still to come, in bytes.
+    pub announced: Option<u64>,
+    /// The client may still send.
+    pub receives: bool,
+    /// We may still send.
+    pub sends: bool,
+    pub owner: S,
+}
+
+impl<S> Stream<S> {
+    /// Whether it counts for SETTINGS_MAX_CONCURRENT_STREAMS.
+    fn is_open(&self) -> bool {
+        self.receives || self.sends
+    }
+}
+
+/// How a stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Both sides have sent all.
+    Whole,
+    /// The client has reset it.
+    Client,
+    /// We have: the client may not know that yet.
+    Server,
+}
+
+/// What is known of a stream's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The client has not opened it.
+    Idle,
+    /// It is open.
+    There(At),
+    Ended(End),
+    /// It has ended long ago, or the client has left it out.
+    Unknown,
+}
+
+pub(super) struct Streams<S> {
+    slots: Vec<Option<Stream<S>>>,
+    /// The numbers of the streams in `slots`; 0 where there is none.
+    numbers: Vec<u32>,
+    free: Vec<u32>,
+    /// The streams that have ended last, in a circle.
+    ended: Vec<(u32, End)>,
+    next_ended: usize,
+    /// The highest number that the client has used.
+    pub last: u32,
+    open: u32,
+}
+
+impl<S> Streams<S> {
+    pub fn new() -> Streams<S> {
+        Streams {
+            slots: Vec::new(),
+            numbers: Vec::new(),
+            free: Vec::new(),
+            ended: Vec::new(),
+            next_ended: 0,
+            last: 0,
+            open: 0,
+        }
+    }
+
+    pub fn known(&self, number: u32) -> Known {
+        if number > self.last {
+            return Known::Idle;
+        }
+        let slot = self.numbers.iter().position(|other| *other == number);
+        if let Some(slot) = slot.filter(|slot| self.slots[*slot].as_ref().is_some_and(Stream::is_open)) {
+            return Known::There(At { slot: slot as u32, number });
+        }
+        let ended = self.ended.iter().find(|(other, _)| *other == number).map(|(_, end)| Known::Ended(*end));
+        ended.unwrap_or(if slot.is_some() { Known::Ended(End::Whole) } else { Known::Unknown })
+    }
+
+    pub fn get(&mut self, at: At) -> Option<&mut Stream<S>> {
+        if self.numbers.get(at.slot as usize) != Some(&at.number) {
+            return None;
+        }
+        self.slots[at.slot as usize].as_mut()
+    }
+
+    pub fn peek(&self, at: At) -> Option<&Stream<S>> {
+        if self.numbers.get(at.slot as usize) != Some(&at.number) {
+            return None;
+        }
+        self.slots[at.slot as usize].as_ref()
+    }
+
+    /// Those that count for SETTINGS_MAX_CONCURRENT_STREAMS.
+    pub fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// All that were not released.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
+        self.slots.iter_mut().flatten()
+    }
+
+    pub fn add(&mut self, number: u32, stream: Stream<S>) -> At {
+        self.open += u32::from(stream.is_open());
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.numbers.push(0);
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Some(stream);
+        self.numbers[slot as usize] = number;
+        At { slot, number }
+    }
+
+    /// Changes a stream's state by `change`, and counts it no more if that has ended it.
+    pub fn change(&mut self, at: At, change: impl FnOnce(&mut Stream<S>)) {
+        let Some(stream) = self.get(at) else { return };
+        let was_open = stream.is_open();
+        change(stream);
+        self.open -= u32::from(was_open && !stream.is_open());
+    }
+
+    pub fn remove(&mut self, at: At) -> Option<Stream<S>> {
+        self.get(at)?;
+        let stream = self.slots[at.slot as usize].take()?;
+        self.numbers[at.slot as usize] = 0;
+        self.free.push(at.slot);
+        self.open -= u32::from(stream.is_open());
+        Some(stream)
+    }
+
+    /// Remembers how a stream has ended; the first end counts.
+    pub fn note_end(&mut self, number: u32, end: End) {
+        if self.ended.iter().any(|(other, _)| *other == number) {
+            return;
+        }
+        if self.ended.len() < REMEMBERED {
+            return self.ended.push((number, end));
+        }
+        self.ended[self.next_ended] = (number, end);
+        self.next_ended = (self.next_ended + 1) % REMEMBERED;
+    }
+
+    /// Gives memory back while there are no streams.
+    pub fn rest(&mut self) {
+        if self.len() == 0 {
+            (self.slots, self.numbers, self.free) = Default::default();
+        }
+    }
+}
