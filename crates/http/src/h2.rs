@@ -13,7 +13,7 @@ pub mod hpack;
 mod streams;
 mod window;
 
-pub use connection::send::HeadWriter;
+pub use connection::send::{HeadWriter, concerns_http1};
 pub use connection::{Broken, Config, Connection, Event, Gone};
 pub use fields::{FieldList, Malformed};
 pub use frame::{PREFACE, Reason};

@@ -17,5 +17,5 @@ pub use executor::tick::{self, yield_now};
 pub use executor::{Awaited, CoopBudget, Load, STACK, offload, offload_apart};
 pub use service::{
     AcceptFilters, Accepted, BumpyLife, Connection, HelperMain, HelperProcess, Service, Stage, Stepping, Tidying,
-    briefly, drain, draining, is_worker_released, needs_worker, release_worker,
+    briefly, drain, draining, is_brief, is_worker_released, needs_worker, release_worker,
 };

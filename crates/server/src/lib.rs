@@ -62,7 +62,7 @@ pub use crate::site::vhost::VirtualHost;
 pub use crate::transport::endpoint::{Endpoint, Transport};
 pub use crate::transport::tls;
 pub use crate::transport::tls::handshake::Configured;
-pub use crate::transport::tls::session::Session;
+pub use crate::transport::tls::session::{Named, Session};
 pub use files::{machine, static_file, survey};
 pub use protocol::h2::head::served as served_over_http2;
 pub use request::client::Announced;

@@ -11,7 +11,7 @@ use super::fields::FieldList;
 use super::flood::Meter;
 use super::frame::{self, Reason, kind};
 use super::hpack::{Decoder, Encoder};
-use super::streams::{At, End, Stream, Streams};
+use super::streams::{At, Stream, Streams};
 use super::window::{self, ReceiveWindow, SendWindow};
 
 /// The size of the table with which heads from the client are compressed, in bytes: the initial value of
@@ -195,6 +195,8 @@ impl<S: Default> Connection<S> {
                 announced: announced.filter(|_| !ends),
                 receives: !ends,
                 sends: true,
+                is_answered: false,
+                is_reset: false,
                 owner: S::default(),
             },
         )
@@ -202,7 +204,6 @@ impl<S: Default> Connection<S> {
 
     fn put_reset(&mut self, number: u32, reason: Reason) {
         frame::put(&mut self.out, kind::RST_STREAM, 0, number, &reason.0.to_be_bytes());
-        self.streams.note_end(number, End::Server);
     }
 
     fn put_goaway(&mut self, last: u32, reason: Reason) {
@@ -292,3 +293,6 @@ impl<S: Default> Connection<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

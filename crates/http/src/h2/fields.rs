@@ -122,7 +122,10 @@ impl FieldList {
     }
 
     /// Checks the fields after a body: pseudo-header fields are not allowed there (RFC 9113 section 8.1).
-    pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
+    ///
+    /// # Errors
+    /// See [`Malformed`].
+    pub fn check_trailers(&self) -> Result<(), Malformed> {
         if self.is_malformed || self.pseudo.iter().any(Option::is_some) { Err(Malformed) } else { Ok(()) }
     }
 

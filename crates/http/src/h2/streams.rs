@@ -32,6 +32,10 @@ pub(super) struct Stream<S> {
     pub receives: bool,
     /// We may still send.
     pub sends: bool,
+    /// The head of the response is sent.
+    pub is_answered: bool,
+    /// One side has reset it.
+    pub is_reset: bool,
     pub owner: S,
 }
 
@@ -151,6 +155,15 @@ impl<S> Streams<S> {
         self.open -= u32::from(was_open && !stream.is_open());
     }
 
+    /// Ends a stream that one side has reset.
+    pub fn end(&mut self, at: At, end: End) {
+        self.note_end(at.number(), end);
+        self.change(at, |stream| {
+            stream.is_reset = true;
+            (stream.receives, stream.sends) = (false, false);
+        });
+    }
+
     pub fn remove(&mut self, at: At) -> Option<Stream<S>> {
         self.get(at)?;
         let stream = self.slots[at.slot as usize].take()?;
@@ -160,11 +173,8 @@ impl<S> Streams<S> {
         Some(stream)
     }
 
-    /// Remembers how a stream has ended; the first end counts.
+    /// Remembers how a stream has ended: once for each.
     pub fn note_end(&mut self, number: u32, end: End) {
-        if self.ended.iter().any(|(other, _)| *other == number) {
-            return;
-        }
         if self.ended.len() < REMEMBERED {
             return self.ended.push((number, end));
         }

@@ -20,6 +20,8 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::Check(allow),
         Hook::Variable(variable),
+        Hook::OwnVariable(STREAM_ID, |request| renew(request, STREAM_ID)),
+        Hook::OwnVariable(STREAM_TAG, |request| renew(request, STREAM_TAG)),
         Hook::Phase(Phase::Fixups, Order::Last, Now(set_variables)),
         Hook::Phase(Phase::Fixups, Order::Last, Later { claims: has_hints, run: send_hints }),
     ],
@@ -225,7 +227,11 @@ fn early_hint(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
 }
 
 /// The variables about HTTP/2, in Apache's order.
-const NAMES: [&str; 7] = ["HTTP2", "H2PUSH", "H2_PUSH", "H2_PUSHED", "H2_PUSHED_ON", "H2_STREAM_ID", "H2_STREAM_TAG"];
+const NAMES: [&str; 7] = ["HTTP2", "H2PUSH", "H2_PUSH", "H2_PUSHED", "H2_PUSHED_ON", STREAM_ID, STREAM_TAG];
+
+/// Those that each stream has its own value of.
+const STREAM_ID: &str = "H2_STREAM_ID";
+const STREAM_TAG: &str = "H2_STREAM_TAG";
 
 /// The value of a variable. Requests over HTTP/1 only have `HTTP2` and `H2PUSH`.
 fn variable(request: &Request, name: &str) -> Option<String> {
@@ -235,8 +241,8 @@ fn variable(request: &Request, name: &str) -> Option<String> {
     Some(match (name, request.data.stream) {
         ("HTTP2", Some(_)) => "on".into(),
         ("HTTP2", None) | ("H2PUSH" | "H2_PUSH", _) => "off".into(),
-        ("H2_STREAM_ID", Some(stream)) => stream.number.to_string(),
-        ("H2_STREAM_TAG", Some(StreamId { process, connection, number })) => format!("{process}-{connection}-{number}"),
+        (STREAM_ID, Some(stream)) => stream.number.to_string(),
+        (STREAM_TAG, Some(StreamId { process, connection, number })) => format!("{process}-{connection}-{number}"),
         _ => String::new(),
     })
 }
@@ -245,11 +251,25 @@ fn variable(request: &Request, name: &str) -> Option<String> {
 fn set_variables(request: &mut Request) -> Flow {
     if request.data.stream.is_some() && !request.is_subrequest() && !request.env.contains(NAMES[0]) {
         for name in NAMES {
+            let is_own = matches!(name, STREAM_ID | STREAM_TAG);
+            if is_own && !request.env.contains(name) {
+                renew(request, name);
+                continue;
+            }
+            if is_own {
+                request.asks_beyond_head();
+            }
             let value = variable(request, name).unwrap_or_default();
             request.env.add(name, value);
         }
     }
     Flow::Declined
+}
+
+/// Sets a variable to the value that it has for this stream.
+fn renew(request: &mut Request, name: &'static str) {
+    let value = variable(request, name).unwrap_or_default();
+    request.set_own_variable(name, value);
 }
 
 /// Whether there are early hints to send.

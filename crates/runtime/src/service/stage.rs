@@ -125,12 +125,13 @@ thread_local! {
 }
 
 /// Waits for a future that only a wake-up can bring on, such as a turn in a queue. If an MPM can poll one request in
-/// turns with others, no worker waits with it: a poll in vain reports this to the poller.
+/// turns with others, no worker waits with it: a poll in vain reports this to the poller. A part of the future may
+/// [need a worker](needs_worker) all the same; then it gets one.
 pub async fn release_worker<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|cx| {
         let polled = future.as_mut().poll(cx);
-        RELEASED.set(polled.is_pending());
+        RELEASED.set(polled.is_pending() && !NEEDED.take());
         polled
     })
     .await
@@ -144,6 +145,13 @@ pub fn is_worker_released() -> bool {
 
 thread_local! {
     static BRIEFLY: Cell<bool> = const { Cell::new(false) };
+    /// Something that is polled briefly needs a worker.
+    static NEEDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this poll is a [brief](briefly) one: what it has left to a worker is polled by that without a wake-up.
+pub fn is_brief() -> bool {
+    BRIEFLY.get()
 }
 
 /// Polls a stage in a thread that others wait for: anything that [needs a worker](needs_worker) does not begin. For the
@@ -156,6 +164,7 @@ pub fn briefly<T>(poll: impl FnOnce() -> T) -> T {
             BRIEFLY.set(false);
         }
     }
+    NEEDED.set(false);
     BRIEFLY.set(true);
     let _over = Over;
     poll()
@@ -165,7 +174,14 @@ pub fn briefly<T>(poll: impl FnOnce() -> T) -> T {
 /// event the listener itself serves requests that need no waiting; at this point it leaves the request to a worker,
 /// which polls it next. Everywhere else this is ready at once.
 pub async fn needs_worker() {
-    poll_fn(|_| if BRIEFLY.get() { Poll::Pending } else { Poll::Ready(()) }).await;
+    poll_fn(|_| {
+        if BRIEFLY.get() {
+            NEEDED.set(true);
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
 }
 
 static DRAINING: AtomicBool = AtomicBool::new(false);

@@ -24,21 +24,24 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
+use http::KnownField;
 use http::h1::framing::{Framing, Persistence};
-use http::{KnownField, Version};
+use http::h1::response::BadField;
+use http::h2::FieldList;
 
 use crate::message::fields::Fields;
 use crate::message::response::{Body, FilePart};
 use crate::message::sent::{Delimiter, Persist};
 use crate::paths::c_path;
 use crate::request::client::Announced;
-use crate::request::fields_out::with_date;
+use crate::request::fields_out::{FieldSink, with_date};
 use crate::request::hooks::SetVariable;
-use crate::request::{Account, Client, Login, Request, RequestKind};
+use crate::request::{Account, Client, Login, Request, RequestKind, StreamId};
 use crate::site::directory_cache::Walked;
 use crate::site::file_cache::{CachedFile, Content};
 use crate::site::server::Server;
 use crate::transport::endpoint::NoConnection;
+use crate::transport::tls::session::{Named, Session};
 
 /// How many requests a thread remembers.
 const PLACES: usize = 32;
@@ -57,19 +60,34 @@ pub(crate) struct Repeat {
     hash: u64,
     /// The address at which the request arrived.
     local: SocketAddr,
+    /// What its client has asked for in the TLS handshake, if there was one.
+    named: Option<Named>,
     content: Repeated,
-    /// The head of the response as it went out, and where its date is.
-    head: Vec<u8>,
-    date: usize,
+    pub(crate) head: SentHead,
     pub(crate) delimiter: Delimiter,
-    /// What that head says about the connection.
-    pub(crate) persist: Persist,
-    /// The client's wish for the connection.
-    pub(crate) wish: Persistence,
     /// How much text the configuration had made when the head was written.
     made: usize,
     /// Sets the variables that each request has anew, unless the configuration has set or removed them.
     renewed: Vec<SetVariable>,
+}
+
+/// The head of a response as it went out.
+pub(crate) enum SentHead {
+    Http1 {
+        text: Vec<u8>,
+        /// Where its date is.
+        date: usize,
+        /// What it says about the connection.
+        persist: Persist,
+        /// The client's wish for the connection.
+        wish: Persistence,
+    },
+    Http2 {
+        /// The text of the request's fields.
+        asked: Vec<u8>,
+        /// The response's fields without Date, and without compression.
+        fields: FieldList,
+    },
 }
 
 /// The content of a response that may be sent again.
@@ -115,13 +133,13 @@ impl Repeats {
         [first, first ^ 1]
     }
 
-    fn take(&mut self, hash: u64, head: &[u8], server: &Server, local: impl Fn() -> SocketAddr) -> Option<Remembered> {
+    fn take(&mut self, hash: u64, head: &[u8], server: &Server, client: &Client) -> Option<Remembered> {
         let place = Self::places_of(hash).into_iter().find(|place| {
             self.places[*place].as_ref().is_some_and(|one| {
                 one.repeat.hash == hash
                     && ptr::eq(one.request.server, server)
-                    && one.request.data.head.text() == head
-                    && one.repeat.local == local()
+                    && one.repeat.asked(&one.request) == head
+                    && one.repeat.is_for(client)
             })
         })?;
         self.places[place].take()
@@ -165,11 +183,13 @@ pub(crate) enum Known {
     Request(Box<Request>, Box<Repeat>, Body),
 }
 
-/// What this thread knows of a head that this client has sent.
+/// What this thread knows of a head that this client has sent. `head`: its text, or that of its fields over HTTP/2, which cannot
+/// be taken for each other; `stream`: the one in which it came.
 pub(crate) fn recall(
     head: &[u8],
     server: &'static Server,
     client: &Arc<Client>,
+    stream: Option<StreamId>,
     account: impl FnOnce() -> Account,
 ) -> Known {
     if head.len() > HEAD_MAX || !is_plain(client) {
@@ -177,7 +197,7 @@ pub(crate) fn recall(
     }
     let (hash, found) = REPEATS.with_borrow_mut(|repeats| {
         let hash = repeats.hasher.hash_one(head);
-        (hash, repeats.take(hash, head, server, || client.local()).ok_or_else(|| repeats.sees(hash)))
+        (hash, repeats.take(hash, head, server, client).ok_or_else(|| repeats.sees(hash)))
     });
     let Remembered { mut request, mut repeat, .. } = match found {
         Ok(remembered) => remembered,
@@ -187,22 +207,20 @@ pub(crate) fn recall(
     request.account = account();
     let Some(body) = repeat.content.of(&request) else { return Known::Seen(hash) };
     request.client = client.clone();
+    request.data.stream = stream;
     *request.made.get_mut() = repeat.made;
     for set in &repeat.renewed {
         set(&mut request);
     }
-    // The date is that of this response.
-    let date = repeat.date;
-    with_date(|now| repeat.head[date..date + now.len()].copy_from_slice(now));
+    if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
+        with_date(|now| text[*date..*date + now.len()].copy_from_slice(now));
+    }
     Known::Request(request, repeat, body)
 }
 
 /// Whether requests of this client's may be repeats. Who has changed the levels of messages wants to see those of the phases.
 fn is_plain(client: &Client) -> bool {
-    !client.is_secure()
-        && !client.is_misdirected()
-        && client.announced() == Announced::Nobody
-        && !runtime::log_levels::are_changed()
+    !client.is_misdirected() && client.announced() == Announced::Nobody && !runtime::log_levels::are_changed()
 }
 
 /// The functions for the variables that each request has anew, as far as this request has its own in them.
@@ -246,9 +264,9 @@ impl Repeat {
     pub(crate) fn of(
         hash: u64,
         request: &Request,
-        head: &[u8],
+        head: SentHead,
         body: &Body,
-        (delimiter, persist, wish): (Delimiter, Persist, Persistence),
+        delimiter: Delimiter,
     ) -> Option<Box<Repeat>> {
         let Request { data, response, login, account, .. } = request;
         let asked = data.head.text();
@@ -259,8 +277,6 @@ impl Repeat {
             && request.trace.is_none()
             && request.kept_body.is_none()
             && request.page.is_none()
-            && data.stream.is_none()
-            && data.version < Version::Http2
             && matches!(data.head.method(), b"GET" | b"HEAD")
             && response.status_line().is_none()
             && response.rate_limit.is_none()
@@ -282,25 +298,35 @@ impl Repeat {
         if !is_alone || text_of(request) > TEXT_MAX {
             return None;
         }
-        const DATE: &[u8] = b"\r\nDate: ";
-        let date = memchr::memmem::find(head, DATE)? + DATE.len();
+        let client = &request.client;
         Some(Box::new(Repeat {
             hash,
-            local: request.client.local(),
+            local: client.local(),
+            named: client.session().map(Session::named),
             content,
-            head: head.to_vec(),
-            date,
+            head,
             delimiter,
-            persist,
-            wish,
             made: request.made.load(Ordering::Relaxed),
             renewed: renewed(request),
         }))
     }
 
-    /// The head that goes out if the connection has this future; `None`: it must be written anew.
-    pub(crate) fn head_for(&self, persist: Persist) -> Option<&[u8]> {
-        (persist == self.persist).then_some(&self.head)
+    /// What the client has sent.
+    fn asked<'a>(&'a self, request: &'a Request) -> &'a [u8] {
+        match &self.head {
+            SentHead::Http1 { .. } => request.data.head.text(),
+            SentHead::Http2 { asked, .. } => asked,
+        }
+    }
+
+    /// Whether this client has reached the same address, and has asked for the same in its handshake.
+    fn is_for(&self, client: &Client) -> bool {
+        let is_same = match (&self.named, client.session()) {
+            (None, None) => true,
+            (Some(named), Some(session)) => session.is_named(named),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        is_same && self.local == client.local()
     }
 
     /// Remembers a request that has ended.
@@ -310,6 +336,53 @@ impl Repeat {
         request.mapped.walked = None;
         let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
         drop(old);
+    }
+}
+
+impl SentHead {
+    /// That of a response over HTTP/1. `None`: it has no date.
+    pub(crate) fn http1(text: &[u8], persist: Persist, wish: Persistence) -> Option<SentHead> {
+        const DATE: &[u8] = b"\r\nDate: ";
+        let date = memchr::memmem::find(text, DATE)? + DATE.len();
+        Some(SentHead::Http1 { text: text.to_vec(), date, persist, wish })
+    }
+
+    /// That of a response over HTTP/2 to the request with these fields. `None`: it cannot be sent again.
+    pub(crate) fn http2(asked: Vec<u8>, request: &Request, length: Option<u64>) -> Option<SentHead> {
+        let mut recorder = Recorder { fields: FieldList::default(), length };
+        request.fields_out(&mut recorder).ok()?;
+        let fields = recorder.fields;
+        fields.check_trailers().ok()?;
+        Some(SentHead::Http2 { asked, fields })
+    }
+
+    /// How much memory it takes, in bytes.
+    fn len(&self) -> usize {
+        match self {
+            SentHead::Http1 { text, .. } => text.len(),
+            SentHead::Http2 { asked, fields } => asked.len().max(fields.text().len()),
+        }
+    }
+}
+
+/// Records the fields of a response.
+struct Recorder {
+    fields: FieldList,
+    /// The length of the body, if the head states it.
+    length: Option<u64>,
+}
+
+impl FieldSink for Recorder {
+    fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
+        let name = name.to_ascii_lowercase();
+        if name != "date" && !http::h2::concerns_http1(&name) {
+            self.fields.push(name.as_bytes(), value.trim_ascii(), HEAD_MAX * 2);
+        }
+        Ok(())
+    }
+
+    fn own_fields(&mut self) -> Result<(), BadField> {
+        self.length.map_or(Ok(()), |length| self.field("content-length", length.to_string().as_bytes()))
     }
 }
 

@@ -8,6 +8,7 @@
 mod body;
 pub mod head;
 mod open_stream;
+mod repeat;
 mod response;
 mod stream;
 mod tasks;
@@ -16,6 +17,7 @@ mod window;
 mod wire;
 
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,16 +26,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use conf::Level;
-use http::h2::{Broken, Config, Event, FieldList, Reason};
+use http::h2::{At, Broken, Config, Event, FieldList, Reason};
 use runtime::executor::Timer;
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
 
 use self::open_stream::OpenStream;
-use self::stream::{Common, NewStream};
+use self::stream::{Common, NewStream, SeenHead};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
-use self::wire::{StreamState, Wire};
+use self::wire::{State, StreamState, Wire};
 use super::linger::{self, LINGER, SHORT_LINGER};
 use crate::exchange::{self, Running};
 use crate::message::buffers;
@@ -69,6 +71,8 @@ pub(super) struct Http2Connection {
     idle_until: Instant,
     /// Whether a request has been served since `idle_until` was set.
     was_busy: bool,
+    /// Whether the last poll was one in which no stream gets a worker.
+    was_brief: bool,
     /// Since when the client has owed a request.
     idle_since: Instant,
     /// How much had been sent when the client was last seen to read.
@@ -84,6 +88,8 @@ enum Course {
     Open,
     /// It is over, and the client may still have to read our last words.
     Over,
+    /// It is over because the client has violated the protocol: not much of what it sends yet is read.
+    Broken,
     /// It is over because it failed: there is no point in lingering.
     Failed,
 }
@@ -146,6 +152,7 @@ impl Http2Connection {
             idle_since: Instant::now(),
             read_before: 0,
             was_busy: false,
+            was_brief: false,
             is_blocked: false,
             _share: share,
         }
@@ -167,7 +174,7 @@ impl Http2Connection {
                 if upgrade.fields.check_request(false).is_ok() {
                     let asked = head::read(&upgrade.fields, &connection.common.host.plan.limits);
                     let urgency = head::urgency(&upgrade.fields);
-                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None });
+                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None, seen: None });
                 } else {
                     stream.reset(Reason::PROTOCOL_ERROR);
                 }
@@ -188,7 +195,6 @@ impl Http2Connection {
                 Poll::Pending => return self.rest(),
             }
         }
-        runtime::needs_worker().await;
         runtime::release_worker(poll_fn(|cx| self.poll(cx, true, false))).await
     }
 
@@ -204,11 +210,16 @@ impl Http2Connection {
 
     /// Waits for the client's next request, or the first.
     async fn wait(&mut self, what: WaitingFor) -> Stage {
-        let mut waited = false;
-        self.transport.park_state().wait(what, self.idle_since);
+        let (mut waited, mut since) = (false, self.idle_since);
+        self.transport.park_state().wait(what, since);
         let next = poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
             Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending => {
+                // Repeats were served meanwhile.
+                if self.idle_since != since {
+                    since = self.idle_since;
+                    self.transport.park_state().wait(WaitingFor::Request, since);
+                }
                 let away = self.transport.park_state().poll_evicted(cx).map(drop);
                 if away.is_pending() && self.timer.poll_passed(cx, self.idle_until).is_pending() {
                     return Poll::Pending;
@@ -255,8 +266,8 @@ impl Http2Connection {
         let wire = self.common.wire.clone();
         wire.lock().begin();
         // If a thread waits for only one connection, each wait asks for all events anew, and does not tell which stream
-        // they wake: poll all streams.
-        let mut all = !sys::watch::serves_many();
+        // they wake: poll all streams. What a brief poll has left to a worker was not woken either.
+        let mut all = !sys::watch::serves_many() || std::mem::replace(&mut self.was_brief, runtime::is_brief());
         let mut is_called = true;
         let mut rounds = 0;
         loop {
@@ -308,7 +319,11 @@ impl Http2Connection {
             wire.lock().over();
             // The streams see the end here, and log their requests.
             self.tasks.poll_round(true);
-            return Poll::Ready(if self.course == Course::Failed { Stage::Closed } else { Stage::Linger });
+            return Poll::Ready(match self.course {
+                Course::Open | Course::Over => Stage::Linger,
+                Course::Broken => Stage::ShortLinger,
+                Course::Failed => Stage::Closed,
+            });
         }
         if !self.tasks.is_empty() {
             return Poll::Pending;
@@ -379,16 +394,15 @@ impl Http2Connection {
             match event {
                 Event::Nothing => {}
                 Event::Request { at, ends } => {
-                    let (fields, common) = (protocol.fields(), &self.common);
-                    let asked = head::read(fields, &common.host.plan.limits);
-                    let urgency = head::urgency(fields);
-                    if let Some(stream) = protocol.stream(at) {
-                        stream.urgency = urgency;
-                        stream.has_ended = ends;
-                    }
-                    let stream = OpenStream::new(wire.clone(), at, asked.protocol.clone());
                     let tick = tick::present().filter(|_| announced && is_at_once);
-                    self.begun.push(NewStream { stream, asked, ends, urgency, tick });
+                    let seen = match ends {
+                        true => repeat::repeat(&self.common, &mut state, at, tick),
+                        false => Err(None),
+                    };
+                    match seen {
+                        Ok(()) => self.was_busy = true,
+                        Err(seen) => self.begun.push(self.new_stream(&mut state, at, ends, tick, seen)),
+                    }
                 }
                 Event::Data { at, bytes, ends } => {
                     let piece = Bytes::copy_from_slice(bytes);
@@ -419,9 +433,29 @@ impl Http2Connection {
         Ok(())
     }
 
+    /// The request on this stream, whose fields the protocol has just read.
+    fn new_stream(
+        &self,
+        state: &mut State,
+        at: At,
+        ends: bool,
+        tick: Option<NonZeroU64>,
+        seen: Option<SeenHead>,
+    ) -> NewStream {
+        let fields = state.protocol.fields();
+        let asked = head::read(fields, &self.common.host.plan.limits);
+        let urgency = head::urgency(fields);
+        if let Some(stream) = state.protocol.stream(at) {
+            stream.urgency = urgency;
+            stream.has_ended = ends;
+        }
+        let stream = OpenStream::new(self.common.wire.clone(), at, asked.protocol.clone());
+        NewStream { stream, asked, ends, urgency, tick, seen }
+    }
+
     /// The client has violated the protocol.
     fn broken(&mut self, Broken { reason, what, flood }: Broken) {
-        self.course = Course::Over;
+        self.course = Course::Broken;
         let common = &self.common;
         match flood {
             Some(kind) => {

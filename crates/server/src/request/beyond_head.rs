@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::request::client::Announced;
 use crate::request::{Client, Request};
-use crate::transport::tls::session::Session;
+use crate::transport::tls::session::{Named, Session};
 
 impl Request {
     /// Records that the response depends on more than the request's head, the configuration and the requested file: a
@@ -43,8 +43,10 @@ impl Request {
 
     /// Sets a variable that each request has anew ([`Hook::OwnVariable`](crate::Hook::OwnVariable)).
     pub fn set_own_variable(&mut self, name: &'static str, value: String) {
-        self.own_variables.retain(|(own, _)| *own != name);
-        self.own_variables.push((name, value.clone()));
+        match self.own_variables.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, own)) => own.clone_from(&value),
+            None => self.own_variables.push((name, value.clone())),
+        }
         self.env.set(name, value);
     }
 
@@ -74,12 +76,21 @@ impl Request {
         self.client.local()
     }
 
-    /// The TLS session with the client. A request that has one is never repeated.
+    /// The TLS session with the client; if there is one, the question is recorded.
     pub fn session(&self) -> Option<&Session> {
-        self.client.session()
+        let session = self.client.session();
+        if session.is_some() {
+            self.asks_beyond_head();
+        }
+        session
     }
 
-    /// Whether the connection is protected against reading and changes. A repeat's is not, like that of the first request.
+    /// What the client has asked for in the TLS handshake. Repeats have asked for the same.
+    pub fn named(&self) -> Option<Named> {
+        self.client.session().map(Session::named)
+    }
+
+    /// Whether the connection is protected against reading and changes, as that of a repeat is.
     pub fn is_secure(&self) -> bool {
         self.client.is_secure()
     }

@@ -75,6 +75,7 @@ impl<S: Default> Connection<S> {
                 return Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM, "HEADERS"));
             }
             self.put_reset(number, Reason::REFUSED_STREAM);
+            self.streams.note_end(number, End::Server);
             return Ok(Event::Nothing);
         }
         let length = self.fields.length();

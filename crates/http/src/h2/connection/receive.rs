@@ -157,8 +157,7 @@ impl<S: Default> Connection<S> {
                 Err(Fault::Connection(Reason::PROTOCOL_ERROR, "RST_STREAM on a stream without a request"))
             }
             Known::There(at) => {
-                self.streams.note_end(header.stream, End::Client);
-                self.streams.change(at, |stream| (stream.receives, stream.sends) = (false, false));
+                self.streams.end(at, End::Client);
                 Ok(Event::Gone(at, Gone::Reset(Reason(code))))
             }
             Known::Idle | Known::Ended(_) | Known::Unknown => Ok(Event::Nothing),
@@ -218,9 +217,16 @@ impl<S: Default> Connection<S> {
             return Err(self.broken(Fault::Connection(reason, "a frame on a stream without a request")));
         }
         self.put_reset(number, reason);
-        let Known::There(at) = known else { return Ok(Event::Nothing) };
-        self.streams.change(at, |stream| (stream.receives, stream.sends) = (false, false));
-        Ok(Event::Gone(at, Gone::Malformed))
+        match known {
+            Known::There(at) => {
+                self.streams.end(at, End::Server);
+                return Ok(Event::Gone(at, Gone::Malformed));
+            }
+            // A request that was not served at all.
+            Known::Unknown => self.streams.note_end(number, End::Server),
+            Known::Idle | Known::Ended(_) => {}
+        }
+        Ok(Event::Nothing)
     }
 }
 

@@ -22,7 +22,7 @@ impl<S: Default> Connection<S> {
     }
 
     /// Sends the head of a response. `write` gives its fields; if it fails, nothing is sent. `ends`: there is no body.
-    /// `Ok(false)`: the stream has ended.
+    /// `Ok(false)`: nothing is sent, because the stream has ended, or because a response follows no other one.
     ///
     /// # Errors
     /// Those of `write`.
@@ -33,7 +33,8 @@ impl<S: Default> Connection<S> {
         ends: bool,
         write: impl FnOnce(&mut HeadWriter<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if !self.sends(at) {
+        let is_answered = self.streams.peek(at).is_none_or(|stream| stream.is_answered);
+        if is_answered || !self.sends(at) {
             return Ok(false);
         }
         let start = self.out.len();
@@ -63,6 +64,10 @@ impl<S: Default> Connection<S> {
                 self.out.extend_from_slice(&header(kind, first | last, part.len()));
                 self.out.extend_from_slice(part);
             }
+        }
+        if let Some(stream) = self.streams.get(at) {
+            // Interim responses come before.
+            stream.is_answered = status >= 200;
         }
         if ends {
             self.sent_all(at);
@@ -140,7 +145,7 @@ impl<S: Default> Connection<S> {
     pub fn reset(&mut self, at: At, reason: Reason) {
         if self.sends(at) {
             self.put_reset(at.number(), reason);
-            self.streams.change(at, |stream| (stream.receives, stream.sends) = (false, false));
+            self.streams.end(at, End::Server);
         }
     }
 
@@ -161,11 +166,12 @@ impl<S: Default> Connection<S> {
     pub fn release(&mut self, at: At) {
         let Some(stream) = self.streams.remove(at) else { return };
         let (number, unread) = (at.number(), stream.unread);
-        match (stream.sends, stream.receives) {
-            _ if self.is_over => {}
-            (true, _) => self.put_reset(number, Reason::CANCEL),
-            (false, true) => self.put_reset(number, Reason::NO_ERROR),
-            (false, false) => self.streams.note_end(number, End::Whole),
+        let is_cut = stream.sends || stream.receives;
+        if is_cut && !self.is_over {
+            self.put_reset(number, if stream.sends { Reason::CANCEL } else { Reason::NO_ERROR });
+        }
+        if !stream.is_reset {
+            self.streams.note_end(number, if is_cut { End::Server } else { End::Whole });
         }
         if unread > 0 {
             self.give_back(unread);
@@ -190,13 +196,19 @@ impl HeadWriter<'_> {
         if !crate::name::is_valid(name.as_bytes()) || !is_field_value(value) {
             return Err(BadField);
         }
-        if !OF_HTTP1.iter().any(|one| one.eq_ignore_ascii_case(name)) {
+        if !concerns_http1(name) {
             // Blanks around a value are not part of it, and forbidden here (RFC 9113 section 8.2.1).
             let value = trim(value);
             self.size += (name.len() + value.len()) as u64;
             self.encoder.field(name.as_bytes(), value, self.out);
         }
         Ok(())
+    }
+
+    /// Writes a field that was accepted before, and whose name is in lower case.
+    pub fn field_again(&mut self, name: &[u8], value: &[u8]) {
+        self.size += (name.len() + value.len()) as u64;
+        self.encoder.field(name, value, self.out);
     }
 
     /// The size of the fields in bytes, without compression.
@@ -206,5 +218,9 @@ impl HeadWriter<'_> {
     }
 }
 
-/// Fields that only concern an HTTP/1 connection (RFC 9113 section 8.2.2).
-const OF_HTTP1: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
+/// Whether a field only concerns an HTTP/1 connection (RFC 9113 section 8.2.2).
+#[must_use]
+pub fn concerns_http1(name: &str) -> bool {
+    const NAMES: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
+    NAMES.iter().any(|one| one.eq_ignore_ascii_case(name))
+}

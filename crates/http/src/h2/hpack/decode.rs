@@ -42,7 +42,7 @@ impl Decoder {
     /// The block is malformed: the connection must end. `field` may have got some of its fields.
     pub fn decode(&mut self, block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Broken> {
         let mut input = Input(block);
-        let mut begun = false;
+        let mut resizes = 0;
         while let [first, ..] = *input.0 {
             if first >= form::INDEXED.0 {
                 let index = input.number(form::INDEXED.1)?;
@@ -51,8 +51,10 @@ impl Decoder {
             } else if first >= form::ADDED.0 {
                 self.added(&mut input, &mut field)?;
             } else if first >= form::RESIZE.0 {
-                // Only at the beginning of a block (RFC 7541 section 4.2).
-                if begun {
+                // Only at the beginning of a block, and at most two: the smallest size meanwhile, and the last one (RFC
+                // 7541 section 4.2).
+                resizes += 1;
+                if resizes > 2 {
                     return Err(Broken);
                 }
                 self.resize(input.number(form::RESIZE.1)?)?;
@@ -60,7 +62,7 @@ impl Decoder {
             } else {
                 self.plain(&mut input, &mut field)?;
             }
-            begun = true;
+            resizes = 2;
         }
         for buffer in [&mut self.name, &mut self.value] {
             if buffer.len() > KEPT {

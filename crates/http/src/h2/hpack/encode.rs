@@ -28,9 +28,10 @@ const STATUS: usize = 8;
 /// The encoder of a connection: the table of fields that the client remembers.
 #[derive(Debug)]
 pub struct Encoder {
+    /// With names as they were given, which are found faster than lower case.
     table: Table,
-    /// The number of the newest entry, modulo 2^32. The first is number 1.
-    newest: u32,
+    /// The number of the newest entry. The first is number 1.
+    newest: u64,
     /// Allocated with the first entry.
     slots: Option<Box<Slots>>,
     /// The smallest limit since the last block, if the client awaits to be told of the limit.
@@ -42,10 +43,12 @@ type Slots = [Slot; 1 << SLOT_BITS];
 /// Where a field may be in the table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// The number of the entry.
-    number: u32,
-    /// Bits of its hash.
-    tag: u32,
+    /// The number of the entry; 0 for none.
+    number: u64,
+    /// Its [`Table::position`].
+    position: u32,
+    /// Its [`lengths`].
+    lengths: u32,
 }
 
 impl Default for Encoder {
@@ -102,57 +105,61 @@ impl Encoder {
 
     /// Appends a field. `name` may have capitals: it is written in lower case.
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let mut buffer = [0; hash::NAME_MAX];
-        let Some((name, name_hash)) = hash::lower(name, &mut buffer) else {
-            return long_name(name, value, out);
-        };
-        if value.len() > VALUE_MAX {
-            return literal(name, Known::find(name, name_hash), false, value, out);
+        if name.len() > hash::NAME_MAX || value.len() > VALUE_MAX {
+            return too_long(name, value, out);
         }
-        let hash = hash::of(name_hash, value);
-        match self.find(hash, name, value) {
+        let hash = hash::of_field(name, value);
+        // Usually it is in the first place. The others are looked at elsewhere, so that this remains short.
+        match self.find(first_slot(hash), name, value) {
             Some(age) => number(STATIC_LEN + 1 + age, form::INDEXED, out),
-            None => self.absent(name, name_hash, value, hash, out),
+            None => self.elsewhere(name, value, hash, out),
         }
     }
 
-    /// The age of the field's entry in the table.
-    #[inline]
-    fn find(&self, hash: u64, name: &[u8], value: &[u8]) -> Option<usize> {
-        let slots = self.slots.as_ref()?;
-        probes(hash).map(|at| slots[at]).filter(|slot| slot.tag == tag(hash)).find_map(|slot| {
-            let age = self.newest.wrapping_sub(slot.number) as usize;
-            let (its_name, its_value) = self.table.get(age)?;
-            (is_same(name, its_name) && is_same(value, its_value)).then_some(age)
-        })
+    /// The age of the field's entry in the table, if the slot says so.
+    #[inline(always)]
+    fn find(&self, slot: usize, name: &[u8], value: &[u8]) -> Option<usize> {
+        let slot = &self.slots.as_ref()?[slot];
+        let age = (self.newest - slot.number) as usize;
+        if slot.lengths != lengths(name, value) || age >= self.table.len() {
+            return None;
+        }
+        let (its_name, its_value) = self.table.get_at(slot.position, name.len(), value.len())?;
+        (is_same(name, its_name) && is_same(value, its_value)).then_some(age)
     }
 
-    /// Appends a field that is not in the table, and adds it if it is of the right kind.
+    /// Appends a field that the first slot does not lead to. If it is not in the table, and of the right kind, adds it.
     #[inline(never)]
-    fn absent(&mut self, name: &[u8], name_hash: u64, value: &[u8], hash: u64, out: &mut Vec<u8>) {
-        let known = Known::find(name, name_hash);
+    fn elsewhere(&mut self, name: &[u8], value: &[u8], hash: u64, out: &mut Vec<u8>) {
+        let mut buffer = [0; hash::NAME_MAX];
+        let lower = hash::lower(name, &mut buffer);
+        let known = Known::find(lower);
+        let size = name.len() + value.len() + OVERHEAD;
+        let adds = known.is_none_or(|known| known.how == How::Add) && size <= self.table.limit() / 4;
+        if adds && let Some(age) = slots(hash).skip(1).find_map(|slot| self.find(slot, name, value)) {
+            return number(STATIC_LEN + 1 + age, form::INDEXED, out);
+        }
         if let Some(known) = known
             && known.is_whole(value)
         {
             return number(known.index, form::INDEXED, out);
         }
-        let size = name.len() + value.len() + OVERHEAD;
-        let adds = known.is_none_or(|known| known.how == How::Add) && size <= self.table.limit() / 4;
-        let newest = self.newest.wrapping_add(1);
+        let position = self.table.position();
+        let number = self.newest + 1;
         let slot = if adds { self.free_slot(hash) } else { None };
-        literal(name, known, slot.is_some(), value, out);
+        literal(lower, known, slot.is_some(), value, out);
         if let Some(slot) = slot {
-            *slot = Slot { number: newest, tag: tag(hash) };
+            *slot = Slot { number, position, lengths: lengths(name, value) };
+            self.newest = number;
             self.table.insert(name, value);
-            self.newest = newest;
         }
     }
 
     /// A slot for the hash whose entry has left the table.
     fn free_slot(&mut self, hash: u64) -> Option<&mut Slot> {
-        let slots = self.slots.get_or_insert_with(|| Box::new([Slot::default(); 1 << SLOT_BITS]));
-        let at = probes(hash).find(|&at| self.newest.wrapping_sub(slots[at].number) as usize >= self.table.len())?;
-        Some(&mut slots[at])
+        let all = self.slots.get_or_insert_with(|| Box::new([Slot::default(); 1 << SLOT_BITS]));
+        let free = slots(hash).find(|&slot| (self.newest - all[slot].number) as usize >= self.table.len())?;
+        Some(&mut all[free])
     }
 
     #[cfg(test)]
@@ -163,15 +170,19 @@ impl Encoder {
 
 /// The slots in which a field with this hash may be.
 #[inline]
-fn probes(hash: u64) -> impl Iterator<Item = usize> {
-    // The highest bits of the product that the hash is depend on all bytes.
-    let first = (hash >> (64 - SLOT_BITS)) as usize;
-    (0..PROBES).map(move |step| (first + step) & ((1 << SLOT_BITS) - 1))
+fn slots(hash: u64) -> impl Iterator<Item = usize> {
+    (0..PROBES).map(move |step| (first_slot(hash) + step) % (1 << SLOT_BITS))
 }
 
 #[inline]
-fn tag(hash: u64) -> u32 {
-    (hash >> 24) as u32
+fn first_slot(hash: u64) -> usize {
+    (hash >> (64 - SLOT_BITS)) as usize
+}
+
+/// The lengths of name and value, neither of which is more than [`VALUE_MAX`].
+#[inline(always)]
+fn lengths(name: &[u8], value: &[u8]) -> u32 {
+    (name.len() << 16 | value.len()) as u32
 }
 
 /// Appends a field that is in no table as a whole.
@@ -194,13 +205,11 @@ fn literal(name: &[u8], known: Option<Known>, adds: bool, value: &[u8], out: &mu
     write(value, out);
 }
 
-/// Appends a field whose name is too long for [`hash::lower`], and for a table.
+/// Appends a field that is too long for the table.
 #[cold]
-fn long_name(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    number(0, form::PLAIN, out);
-    number(name.len(), (0, form::HUFFMAN.1), out);
-    out.extend(name.iter().map(u8::to_ascii_lowercase));
-    plain(value, out);
+fn too_long(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let lower = name.to_ascii_lowercase();
+    literal(&lower, Known::find(&lower), false, value, out);
 }
 
 /// Appends a string as it is (RFC 7541 section 5.2).

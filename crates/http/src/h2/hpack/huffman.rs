@@ -31,6 +31,9 @@ const SHORTEST: usize = 5;
 /// How many bits one look-up in [`STEPS`] takes: enough for any byte that is common in fields, often for two.
 const STEP_BITS: u32 = 11;
 
+/// The bytes of the output that four steps may touch, and some.
+const ROUND: usize = 16;
+
 /// The codes in their order.
 struct Code {
     /// The code of each byte, in its low bits.
@@ -44,29 +47,25 @@ struct Code {
 
 static CODE: Code = code();
 
-/// By the next bits of the input: the one or two bytes that they are the codes of. 0 if there is no such byte.
+/// By the next bits of the input.
 static STEPS: [Step; 1 << STEP_BITS] = steps();
 
-/// From the low bits up: the first byte and the second (8 bits each), the bits of the first (4), of both (4), and the
-/// number of bytes.
+/// What one look-up gives: the one or two bytes whose codes the next bits begin with. If they begin with no whole code,
+/// the step has no bytes and takes no bits.
 #[derive(Clone, Copy)]
-struct Step(u32);
+struct Step {
+    bytes: [u8; 2],
+    count: u8,
+    bits: u8,
+}
 
 impl Step {
-    const fn bytes(self) -> [u8; 2] {
-        (self.0 as u16).to_le_bytes()
-    }
+    const NONE: Step = Step { bytes: [0, 0], count: 0, bits: 0 };
 
-    const fn first_bits(self) -> u32 {
-        self.0 >> 16 & 0xf
-    }
-
-    const fn bits(self) -> u32 {
-        self.0 >> 20 & 0xf
-    }
-
-    const fn count(self) -> usize {
-        (self.0 >> 24) as usize
+    /// The step for the highest bits.
+    #[inline(always)]
+    fn next(bits: u64) -> Step {
+        STEPS[(bits >> (64 - STEP_BITS)) as usize]
     }
 }
 
@@ -93,15 +92,15 @@ const fn code() -> Code {
 }
 
 const fn steps() -> [Step; 1 << STEP_BITS] {
-    let mut steps = [Step(0); 1 << STEP_BITS];
+    let mut steps = [Step::NONE; 1 << STEP_BITS];
     let mut bits = 0;
     while bits < 1 << STEP_BITS {
-        if let Some((first, taken)) = find(bits << (32 - STEP_BITS), SHORTEST, STEP_BITS as usize) {
-            let one = first as u32 | taken << 16;
+        let next = bits << (32 - STEP_BITS);
+        if let Some((first, taken)) = find(next, SHORTEST, STEP_BITS as usize) {
             let left = STEP_BITS - taken;
-            steps[bits as usize] = match find(bits << (32 - STEP_BITS) << taken, SHORTEST, left as usize) {
-                Some((second, more)) => Step(one | (second as u32) << 8 | (taken + more) << 20 | 2 << 24),
-                None => Step(one | taken << 20 | 1 << 24),
+            steps[bits as usize] = match find(next << taken, SHORTEST, left as usize) {
+                Some((second, more)) => Step { bytes: [first, second], count: 2, bits: (taken + more) as u8 },
+                None => Step { bytes: [first, 0], count: 1, bits: taken as u8 },
             };
         }
         bits += 1;
@@ -126,62 +125,87 @@ const fn find(bits: u32, least: usize, most: usize) -> Option<(u8, u32)> {
 
 /// Decodes a string into the first bytes of `out`, which grows as necessary; the number of these bytes.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<usize, Broken> {
-    // A step always writes two bytes.
-    let most = coded.len() * 8 / SHORTEST + 2;
+    let most = coded.len() * 8 / SHORTEST + ROUND;
     if out.len() < most {
         out.resize(most, 0);
     }
     let out = &mut out[..most];
+    let (mut rest, mut written) = (coded, 0);
     // The next bits of the input, the first of them highest, and how many of them are known to be there.
     let (mut next, mut known) = (0u64, 0u32);
-    let (mut rest, mut written) = (coded, 0);
-    loop {
-        if known < 32 {
-            if let Some(eight) = rest.first_chunk::<8>() {
-                next |= u64::from_be_bytes(*eight) >> known;
-                let bytes = (63 - known) / 8;
-                rest = &rest[bytes as usize..];
-                known += bytes * 8;
-            } else {
-                while known <= 56
-                    && let [byte, tail @ ..] = rest
-                {
-                    next |= u64::from(*byte) << (56 - known);
-                    known += 8;
-                    rest = tail;
-                }
-            }
-        }
-        if known < STEP_BITS {
-            break;
-        }
-        let step = STEPS[(next >> (64 - STEP_BITS)) as usize];
-        if step.0 != 0 {
-            out[written..written + 2].copy_from_slice(&step.bytes());
-            written += step.count();
-            next <<= step.bits();
-            known -= step.bits();
-        } else {
-            let (byte, bits) = find((next >> 32) as u32, STEP_BITS as usize + 1, LONGEST).ok_or(Broken)?;
-            // The code is cut off, and too long to be padding.
-            known = known.checked_sub(bits).ok_or(Broken)?;
-            out[written] = byte;
+    while let Some(eight) = rest.first_chunk::<8>()
+        && let Some(window) = out.get_mut(written..).and_then(|out| out.first_chunk_mut::<ROUND>())
+    {
+        next |= u64::from_be_bytes(*eight) >> known;
+        let bytes = (63 - known) / 8;
+        rest = &rest[bytes as usize..];
+        known += bytes * 8;
+        // At least 56 bits are known: enough for one long code, or for four steps.
+        let mut step = Step::next(next);
+        if step.count == 0 {
+            let (byte, bits) = long(next)?;
+            window[0] = byte;
             written += 1;
             next <<= bits;
+            known -= bits;
+            continue;
         }
+        let mut count = 0;
+        for _ in 0..4 {
+            // Up to six bytes are there already.
+            let at = count & 7;
+            window[at..at + 2].copy_from_slice(&step.bytes);
+            count += usize::from(step.count);
+            next <<= step.bits & 63;
+            known = known.wrapping_sub(u32::from(step.bits));
+            step = Step::next(next);
+        }
+        written += count;
     }
-    // At most two codes and the padding are left, which is the beginning of EOS: less than a byte of ones.
+    // Less than eight bytes, and what is left of those before.
+    let mut left = rest.len() as u32 * 8;
+    let mut last = match coded.last_chunk() {
+        // A shift of 64 bits is one of none.
+        Some(eight) => u64::from_be_bytes(*eight).wrapping_shl(64 - left) & !(u64::MAX >> left),
+        None => rest.iter().rev().fold(0, |bits, byte| bits >> 8 | u64::from(*byte) << 56),
+    };
     loop {
-        let padded = next | u64::MAX >> known;
-        let step = STEPS[(padded >> (64 - STEP_BITS)) as usize];
-        if step.0 == 0 || step.first_bits() > known {
-            return if known < 8 && padded == u64::MAX { Ok(written) } else { Err(Broken) };
+        if known < 32 {
+            let more = left.min(63 - known);
+            next |= last >> known;
+            last <<= more;
+            known += more;
+            left -= more;
         }
-        out[written] = step.bytes()[0];
-        written += 1;
-        next <<= step.first_bits();
-        known -= step.first_bits();
+        // Ones follow the last bit, as in valid padding, which is the beginning of EOS and less than a byte.
+        let padded = next | u64::MAX >> known;
+        let step = Step::next(padded);
+        let (count, bits) = if u32::from(step.bits) <= known && step.count != 0 {
+            out[written..written + 2].copy_from_slice(&step.bytes);
+            (usize::from(step.count), u32::from(step.bits))
+        } else {
+            // The second code of the step is not there, or the first is longer or not there.
+            let (byte, bits) = match step.count {
+                0 if known < 8 => (0, u32::MAX),
+                0 => long(padded)?,
+                _ => (step.bytes[0], u32::from(LENGTHS[usize::from(step.bytes[0])])),
+            };
+            if bits > known {
+                return if known < 8 && padded == u64::MAX { Ok(written) } else { Err(Broken) };
+            }
+            out[written] = byte;
+            (1, bits)
+        };
+        written += count;
+        next <<= bits;
+        known -= bits;
     }
+}
+
+/// The byte whose code, too long for a step, the highest bits are, and the length of the code. An error for EOS.
+#[cold]
+fn long(bits: u64) -> Result<(u8, u32), Broken> {
+    find((bits >> 32) as u32, STEP_BITS as usize + 1, LONGEST).ok_or(Broken)
 }
 
 /// The length of the encoded text, in bytes.

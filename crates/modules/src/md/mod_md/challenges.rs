@@ -105,15 +105,18 @@ pub(super) fn handle(request: &mut Request) -> HandlerResult {
 
 /// Refuses requests over TLS while the host only has our fallback certificate, and on connections made for a challenge.
 pub(super) fn is_unready(request: &mut Request) -> Flow {
-    let Some(session) = request.session() else { return Flow::Declined };
-    if session.protocol.as_deref() == Some(ALPN.as_bytes()) {
+    let Some(named) = request.named() else { return Flow::Declined };
+    if named.protocol.as_deref() == Some(ALPN.as_bytes()) {
         return Flow::Status(503);
     }
-    let host = request.server.hosts.get(session.host).unwrap_or(request.vhost);
-    match domains::of(&host.settings) {
-        Some(domain) if !domain.is_ready() => Flow::Status(503),
-        _ => Flow::Declined,
+    let host = request.server.hosts.get(named.host).unwrap_or(request.vhost);
+    let Some(domain) = domains::of(&host.settings) else { return Flow::Declined };
+    // It may become ready at any time.
+    if !domain.is_ready() {
+        request.asks_beyond_head();
+        return Flow::Status(503);
     }
+    Flow::Declined
 }
 
 /// `MDRequireHttps`

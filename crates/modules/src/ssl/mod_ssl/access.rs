@@ -31,11 +31,16 @@ pub(super) fn check(request: &mut Request) -> Flow {
             false => Flow::Declined,
         };
     }
-    let (slots, client) = (request.dir.slots.clone(), request.client().clone());
-    let (dir, Some(session)) = (slots.get::<SslDir>(), client.session()) else { return Flow::Declined };
-    let lacking = other_suites(request, session, dir).or_else(|| lacking_certificate(request, session, dir));
-    if let Some(flow) = lacking {
-        return flow;
+    let slots = request.dir.slots.clone();
+    let dir = slots.get::<SslDir>();
+    // What nobody demands is not asked.
+    if dir.cipher_suites.is_set() || wanted(request, dir) > 0 {
+        let client = request.client().clone();
+        let Some(session) = client.session() else { return Flow::Declined };
+        let lacking = other_suites(request, session, dir).or_else(|| lacking_certificate(request, session, dir));
+        if let Some(flow) = lacking {
+            return flow;
+        }
     }
     if let Some(name) = dir.user_name.get().filter(|_| !dir.has(SslOption::FakeBasicAuth)) {
         match variables::any(request, name) {
@@ -96,9 +101,7 @@ fn other_suites(request: &mut Request, session: &Session, dir: &SslDir) -> Optio
 /// Refuses a connection whose client was not asked for the certificate that the section requires, or whose chain is too
 /// long.
 fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -> Option<Flow> {
-    let wanted =
-        [dir, request.vhost.base_settings::<SslDir>()].map(|one| strictness(one.verify_client.value_or(Verify::None)));
-    let wanted = wanted.into_iter().max().unwrap_or(0);
+    let wanted = wanted(request, dir);
     if wanted == 0 {
         return None;
     }
@@ -127,6 +130,12 @@ fn lacking_certificate(request: &mut Request, session: &Session, dir: &SslDir) -
     request.log("ssl", Level::Error, text);
     request.notes.set("error-notes", "Reason: Cannot perform Post-Handshake Authentication.<br />");
     Some(Flow::Status(403))
+}
+
+/// The strictness of what the section and the virtual host want from the client.
+fn wanted(request: &Request, dir: &SslDir) -> u8 {
+    let both = [dir, request.vhost.base_settings::<SslDir>()];
+    both.map(|one| strictness(one.verify_client.value_or(Verify::None))).into_iter().max().unwrap_or(0)
 }
 
 /// The strictness of what a virtual host wants from all clients, and of what the handshake asks them for: what its
@@ -164,14 +173,13 @@ pub(super) fn log_in(request: &mut Request) -> Flow {
         request.log("ssl", Level::Error, format!("AH02035: Encountered FakeBasicAuth spoof: {user}"));
         return Flow::Status(403);
     }
-    let (slots, client) = (request.dir.slots.clone(), request.client().clone());
-    let dir = slots.get::<SslDir>();
+    if !request.dir::<SslDir>().has(SslOption::FakeBasicAuth) || request.login.user.is_some() {
+        return Flow::Declined;
+    }
+    let client = request.client().clone();
     let Some(session) = client.session().filter(|session| !session.client_chain.is_empty()) else {
         return Flow::Declined;
     };
-    if !dir.has(SslOption::FakeBasicAuth) || request.login.user.is_some() {
-        return Flow::Declined;
-    }
     let Some(certificate) = clients::parse(&session.client_chain[0]) else { return Flow::Declined };
     let user = names::one_line(certificate.subject());
     if user.contains(':') {

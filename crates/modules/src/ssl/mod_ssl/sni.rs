@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use conf::Level;
-use server::{Flow, Request, RequestKind, Session, VirtualHost};
+use server::{Flow, Request, RequestKind, VirtualHost};
 
 use super::settings::{SslDir, SslServer, VERIFY_DEPTH};
 use super::values::{CertificateCheck, CheckDepth, NamedFile, Protocols, SniPolicy, Verify};
@@ -17,12 +17,11 @@ const POLICY: SniPolicy = SniPolicy::Secure;
 
 /// Refuses requests that the connection may not carry.
 pub(super) fn check(request: &mut Request) -> Flow {
-    if !request.is_secure() || !matches!(request.kind, RequestKind::Main) {
+    let Some(named) = request.named().filter(|_| matches!(request.kind, RequestKind::Main)) else {
         return Flow::Declined;
-    }
-    let (server, client) = (request.server, request.client().clone());
-    let Some(session) = client.session() else { return Flow::Declined };
-    let (named, made_for) = (session.server_name.as_deref(), &server.hosts[session.host]);
+    };
+    let server = request.server;
+    let (named, made_for) = (named.server_name.as_deref(), &server.hosts[named.host]);
     let policy = server.main().settings.get::<SslServer>().sni_policy.value_or(POLICY);
     match (named, request.data.hostname.as_deref()) {
         (Some(name), None) => {
@@ -30,7 +29,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
             request.log("ssl", Level::Error, text);
             return Flow::Status(400);
         }
-        (None, _) if (is_strict(made_for) || is_strict(request.vhost)) && server.is_shared(client.local()) => {
+        (None, _) if (is_strict(made_for) || is_strict(request.vhost)) && server.is_shared(request.local()) => {
             request.log("ssl", Level::Info, "AH02033: No hostname was provided via SNI for a name based virtual host");
             let note = "Reason: The client software did not provide a hostname using Server Name Indication (SNI), which is \
                         required to access this server.<br />\n";
@@ -39,7 +38,7 @@ pub(super) fn check(request: &mut Request) -> Flow {
         }
         _ if agree(made_for, request.vhost, policy) => {
             if request.logs("ssl", Level::Debug) {
-                log_session(request, session);
+                log_session(request);
             }
             return Flow::Declined;
         }
@@ -63,7 +62,8 @@ pub(super) fn check(request: &mut Request) -> Flow {
 }
 
 /// Logs the negotiated protocol and cipher, and the number of the request on its connection.
-fn log_session(request: &Request, session: &Session) {
+fn log_session(request: &Request) {
+    let Some(session) = request.session() else { return };
     let before = request.client().keepalives.load(Ordering::Relaxed);
     if before == 0 {
         let (version, (cipher, bits)) = (suites::version_name(session.version), suites::describe(session.suite));

@@ -121,12 +121,11 @@ pub(super) fn any(request: &Request, name: &str) -> Option<String> {
 
 /// Exports `HTTPS`, the name of SNI and the variables selected by `SSLOptions` to the environment.
 pub(super) fn into_environment(request: &mut Request) -> Flow {
-    let Some(session) = request.session() else { return Flow::Declined };
-    let name = session.server_name.clone();
+    let Some(named) = request.named() else { return Flow::Declined };
     let dir = request.dir::<SslDir>();
     let more = if dir.options.is_empty() { Vec::new() } else { optional_variables(request) };
     request.env.set("HTTPS", Value::Static("on"));
-    if let Some(name) = name {
+    if let Some(name) = named.server_name {
         request.env.set("SSL_TLS_SNI", name);
     }
     for (name, value) in more {

@@ -9,7 +9,7 @@ use super::head::write_head;
 use super::outgoing::Outgoing;
 use super::write::Composed;
 use crate::exchange::Exchange;
-use crate::exchange::repeat::{self, Known};
+use crate::exchange::repeat::{self, Known, SentHead};
 use crate::message::buffers;
 use crate::request::Account;
 
@@ -22,7 +22,7 @@ impl Http1Connection {
         }
         let tick = self.announced.inspect(|tick| tick::resume(*tick));
         let account = || Account::new(sys::time::system_time(), Instant::now()).announced_in(tick);
-        let (mut request, again, body) = match repeat::recall(head, self.running.server, &self.client, account) {
+        let (mut request, again, body) = match repeat::recall(head, self.running.server, &self.client, None, account) {
             Known::Request(request, again, body) => (request, again, body),
             Known::Seen(hash) => {
                 self.seen_before = Some(hash);
@@ -30,17 +30,22 @@ impl Http1Connection {
             }
             Known::Nothing => return None,
         };
-        if self.may_offer_http2(&request) {
-            again.remember(request);
-            return None;
-        }
-        self.wish = again.wish;
+        let (text, before) = match &again.head {
+            SentHead::Http1 { text, persist, wish, .. } if !self.may_offer_http2(&request) => {
+                self.wish = *wish;
+                (text, *persist)
+            }
+            _ => {
+                again.remember(request);
+                return None;
+            }
+        };
         let persist = self.persist(&request, true);
         let mut front = buffers::take();
-        match again.head_for(persist) {
-            Some(head) => front.extend_from_slice(head),
-            None if write_head(&mut request, again.delimiter, persist, &mut front).is_none() => {}
-            None => return None,
+        match persist == before {
+            true => front.extend_from_slice(text),
+            false if write_head(&mut request, again.delimiter, persist, &mut front).is_none() => {}
+            false => return None,
         }
         self.announced = None;
         self.received = request.data.head.len();

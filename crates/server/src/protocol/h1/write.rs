@@ -14,7 +14,7 @@ use super::body::Incoming;
 use super::connection::{Http1Connection, Sending};
 use super::head::{speaks_1_0, write_head};
 use super::outgoing::Outgoing;
-use crate::exchange::repeat::Repeat;
+use crate::exchange::repeat::{Repeat, SentHead};
 use crate::exchange::{Exchange, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::buffers;
@@ -113,7 +113,8 @@ impl Http1Connection {
         request.account.sent.head = (!raw).then_some((delimiter, persist));
         let seen = self.seen_before.take();
         if let Some(hash) = seen.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
-            exchange.repeat = Repeat::of(hash, request, &front, &body, (delimiter, persist, self.wish));
+            let head = SentHead::http1(&front, persist, self.wish);
+            exchange.repeat = head.and_then(|head| Repeat::of(hash, request, head, &body, delimiter));
         }
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front, request.response.rate_limit);

@@ -16,9 +16,11 @@ use super::open_stream::OpenStream;
 use super::response::{Begun, SendError, Sending, Transferred, begin};
 use super::tunnel;
 use super::wire::Wire;
+use crate::exchange::repeat::{Repeat, SentHead};
 use crate::exchange::{Exchange, Received, RefusedHead, Running, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::response::{Body, BodyStream};
+use crate::message::sent::Delimiter;
 use crate::phases::process::Response;
 use crate::protocol::discard::DiscardBody;
 use crate::request::{Client, StreamId};
@@ -44,11 +46,11 @@ pub(super) struct Common {
 }
 
 /// Marks the stream that represents its connection in that list.
-struct Listed<'a>(&'a AtomicBool);
+pub(super) struct Listed<'a>(&'a AtomicBool);
 
 impl<'a> Listed<'a> {
     /// `None`: another stream represents it.
-    fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
+    pub(super) fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
         let is_first = !is_listed.swap(true, Ordering::Relaxed);
         is_first.then(|| Listed(is_listed))
     }
@@ -61,10 +63,10 @@ impl Drop for Listed<'_> {
 }
 
 /// Counts a stream as long as its request is being served.
-struct Counted<'a>(&'a Workers);
+pub(super) struct Counted<'a>(&'a Workers);
 
 impl<'a> Counted<'a> {
-    fn of(workers: &'a Workers) -> Counted<'a> {
+    pub(super) fn of(workers: &'a Workers) -> Counted<'a> {
         workers.enter(Gauge::Streams);
         Counted(workers)
     }
@@ -74,6 +76,13 @@ impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.leave(Gauge::Streams);
     }
+}
+
+/// A head that this thread has seen before.
+pub(super) struct SeenHead {
+    pub(super) hash: u64,
+    /// The text of its fields.
+    pub(super) text: Vec<u8>,
 }
 
 /// A request whose head has arrived.
@@ -86,12 +95,14 @@ pub(super) struct NewStream {
     pub(super) urgency: u8,
     /// The tick that announced the request.
     pub(super) tick: Option<NonZeroU64>,
+    /// Its head, if this thread has seen that head before.
+    pub(super) seen: Option<SeenHead>,
 }
 
 /// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let _counted = Counted::of(&common.workers);
-    let NewStream { stream, asked, ends, tick, .. } = begun;
+    let NewStream { stream, asked, ends, tick, seen, .. } = begun;
     let listed = Listed::of(&common.is_listed);
     let row = match listed {
         Some(_) => common.workers.acquire(),
@@ -104,7 +115,8 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let head_len = asked.head.len();
     let stream = Some(StreamId { number, ..common.first });
     let received = Received { head: asked.head, broken: asked.error.map(RefusedHead::Invalid), stream };
-    let mut exchange = Exchange::begin(common.running, &common.client, received, row, common.wire.traffic());
+    let so_far = common.wire.lock().traffic();
+    let mut exchange = Exchange::begin(common.running, &common.client, received, row, so_far);
     let request = &mut exchange.request;
     request.account.tick = tick.inspect(|tick| tick::resume(*tick));
     let received = Arc::new(AtomicU64::new(0));
@@ -134,7 +146,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
             carried = tunnel::speak(&mut exchange, &open, *tunnel, &received, &common).await;
         }
         Some(Response { tunnel: Some(_), .. }) => open.reset(Reason::INTERNAL_ERROR),
-        Some(response) => carried = respond_with(&mut exchange, &open, response, &common).await,
+        Some(response) => carried = respond_with(&mut exchange, &open, response, seen, &common).await,
     }
     let request = &exchange.request;
     let transfer = Transfer {
@@ -144,7 +156,13 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
         complete: carried.complete,
         trailers: request.body.trailers(),
     };
+    let is_whole = transfer.complete;
     exchange.end(transfer);
+    let Exchange { request, row, repeat, .. } = exchange;
+    drop(row);
+    if let Some(repeat) = repeat.filter(|_| is_whole) {
+        repeat.remember(request);
+    }
     // The stream's last handles are dropped here, which tells a client that still sends that the rest is not needed (RFC
     // 9113 section 8.1).
 }
@@ -154,9 +172,10 @@ async fn respond_with(
     exchange: &mut Exchange,
     stream: &Arc<OpenStream>,
     response: Response,
+    seen: Option<SeenHead>,
     common: &Common,
 ) -> Transferred {
-    let request = &mut exchange.request;
+    let Exchange { request, repeat, .. } = exchange;
     let failed = Transferred { head: 0, body: 0, complete: false };
     if response.raw || request.response.status() < 200 {
         request.log("http2", Level::Error, "this response exists only in HTTP/1: it cannot be sent over HTTP/2");
@@ -175,6 +194,12 @@ async fn respond_with(
     let mut unsent = None;
     if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
         unsent = Some(DiscardBody(source));
+    }
+    if let Some(SeenHead { hash, text }) = seen {
+        let delimiter = request.account.sent.head.map_or(Delimiter::Nothing, |(delimiter, _)| delimiter);
+        let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
+        let head = SentHead::http2(text, request, length);
+        *repeat = head.and_then(|head| Repeat::of(hash, request, head, &body, delimiter));
     }
     let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {

@@ -19,7 +19,8 @@ use crate::transport::endpoint::Transport;
 const ROOM: usize = 64 * 1024;
 /// Streams are woken when less than this is unsent.
 const REFILL: usize = ROOM / 4;
-/// The size of a read, in bytes.
+/// The size of the first read of several, and of the others, in bytes: requests are small, and bodies are not.
+const FIRST: usize = 4 * 1024;
 const PIECE: usize = 16 * 1024;
 
 /// What a connection sends and receives, as all its streams see it.
@@ -108,16 +109,11 @@ impl Wire {
         let mut state = self.lock();
         let State { input, used, carried, reads, .. } = &mut *state;
         input.drain(..std::mem::take(used));
-        let read = ready!(self.transport.poll_read(cx, input, PIECE))?;
+        let size = if *reads == 0 { FIRST } else { PIECE };
+        let read = ready!(self.transport.poll_read(cx, input, size))?;
         *reads += 1;
         carried.1 += read as u64;
         Poll::Ready(Ok(read > 0))
-    }
-
-    /// Bytes sent and received so far.
-    pub(super) fn traffic(&self) -> u64 {
-        let (sent, received) = self.lock().carried;
-        sent + received
     }
 }
 
@@ -162,6 +158,18 @@ impl State {
     /// Bytes that wait for the client, here and in the streams.
     pub(super) fn held(&self) -> usize {
         self.unsent() + self.held
+    }
+
+    /// Bytes sent and received so far.
+    pub(super) fn traffic(&self) -> u64 {
+        self.carried.0 + self.carried.1
+    }
+
+    /// Whether so many bytes may be sent on this stream at once.
+    pub(super) fn has_room(&self, at: At, bytes: usize) -> bool {
+        let (of_stream, of_connection) = self.protocol.room(at);
+        let is_free = self.line.is_empty() && self.unsent() + bytes <= ROOM;
+        is_free && bytes <= of_stream.min(of_connection)
     }
 
     /// Bytes sent so far.
@@ -224,7 +232,11 @@ impl State {
             return Poll::Ready(None);
         }
         let (of_stream, of_connection) = self.protocol.room(at);
-        let of_connection = of_connection.min(ROOM.saturating_sub(self.unsent()));
+        let of_connection = match self.protocol.is_greeted() {
+            true => of_connection.min(ROOM.saturating_sub(self.unsent())),
+            // A client that has changed from HTTP/1.1 may not be ready for more than the head.
+            false => 0,
+        };
         let place = self.line.iter().position(|(_, other)| *other == at);
         let is_first = place.map_or(self.line.is_empty(), |place| place == 0);
         if of_stream > 0 && of_connection > 0 && is_first {

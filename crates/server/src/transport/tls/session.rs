@@ -35,7 +35,29 @@ pub struct Session {
     pub trust: OnceLock<Option<Trust>>,
 }
 
+/// What a client has asked for in its handshake: all that a response may depend on and still be the same for another
+/// connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name that it asked for (SNI), in lower case.
+    pub server_name: Option<Arc<str>>,
+    /// The index of the virtual host whose configuration was used.
+    pub host: usize,
+    /// The negotiated protocol (ALPN).
+    pub protocol: Option<Vec<u8>>,
+}
+
 impl Session {
+    /// What the client has asked for.
+    pub fn named(&self) -> Named {
+        Named { server_name: self.server_name.clone(), host: self.host, protocol: self.protocol.clone() }
+    }
+
+    /// Whether the client has asked for this.
+    pub(crate) fn is_named(&self, named: &Named) -> bool {
+        self.host == named.host && self.server_name == named.server_name && self.protocol == named.protocol
+    }
+
     /// The session that a current browser and this virtual host would negotiate, for a simulated request.
     pub(crate) fn usual(host: usize, asked: Option<&str>) -> Session {
         let name = asked.map(|asked| asked.split(':').next().unwrap_or_default().to_ascii_lowercase());

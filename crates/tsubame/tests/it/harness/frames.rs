@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use http::h2::hpack::Decoder;
+
 /// Everything that must come does so within this time.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -45,6 +47,9 @@ pub enum Ended {
 pub struct Frames {
     stream: TcpStream,
     next: u32,
+    decoder: Decoder,
+    /// The fields of the last head.
+    head: Vec<(String, String)>,
 }
 
 impl Frames {
@@ -62,7 +67,12 @@ impl Frames {
         let stream = TcpStream::connect(address).expect("connect");
         stream.set_read_timeout(Some(DEADLINE)).expect("timeout");
         stream.set_write_timeout(Some(DEADLINE)).expect("timeout");
-        Frames { stream, next: 1 }
+        Frames { stream, next: 1, decoder: Decoder::new(4096), head: Vec::new() }
+    }
+
+    /// Its own address.
+    pub fn address(&self) -> SocketAddr {
+        self.stream.local_addr().expect("an address")
     }
 
     /// Sends bytes; `false`: the server has closed the connection.
@@ -103,7 +113,27 @@ impl Frames {
         let head = self.bytes(9)?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        Some(Frame { kind: head[3], flags: head[4], stream, payload: self.bytes(length)? })
+        let frame = Frame { kind: head[3], flags: head[4], stream, payload: self.bytes(length)? };
+        if frame.kind == HEADERS && frame.flags & END_HEADERS != 0 {
+            self.head.clear();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let decoded = self.decoder.decode(&frame.payload, |name, value| self.head.push((text(name), text(value))));
+            decoded.expect("a head");
+        }
+        Some(frame)
+    }
+
+    /// The status in the last head.
+    fn status(&self) -> u16 {
+        let status = self.head.iter().find(|(name, _)| name == ":status").and_then(|(_, status)| status.parse().ok());
+        status.expect("a status")
+    }
+
+    /// The response to a request with these fields and without a body: status, fields, body.
+    pub fn response(&mut self, fields: &[(&str, &str)]) -> (u16, Vec<(String, String)>, Vec<u8>) {
+        let stream = self.ask(fields, true);
+        let Ended::Answered(status, body) = self.ended(stream) else { panic!("no response to {fields:?}") };
+        (status, self.head.iter().filter(|(name, _)| name != ":status").cloned().collect(), body)
     }
 
     fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
@@ -138,7 +168,7 @@ impl Frames {
                 (SETTINGS, _) if frame.flags & ACK == 0 => drop(self.send(SETTINGS, ACK, 0, b"")),
                 (PING, _) if frame.flags & ACK == 0 => drop(self.send(PING, ACK, 0, &frame.payload)),
                 (RST_STREAM, Some(at)) => drop(found[at].get_or_insert(Ended::Reset(number(&frame.payload)))),
-                (HEADERS, Some(at)) if statuses[at] < 200 => statuses[at] = status(&frame.payload),
+                (HEADERS, Some(at)) if statuses[at] < 200 => statuses[at] = self.status(),
                 (DATA, Some(at)) => {
                     if !frame.payload.is_empty() {
                         let size = (frame.payload.len() as u32).to_be_bytes();
@@ -211,33 +241,4 @@ pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// The status in a head: one of the static table, or a literal with its name (RFC 7541 appendix A).
-fn status(block: &[u8]) -> u16 {
-    const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-    match block {
-        [byte @ 0x88..=0x8e, ..] => INDEXED[usize::from(byte - 0x88)],
-        // Digits as Huffman has them: 0, 1 and 2 with five bits, the others with six.
-        [0x48 | 0x08, length, rest @ ..] => digits(&rest[..usize::from(length & 0x7f)], length & 0x80 != 0),
-        _ => 1,
-    }
-}
-
-fn digits(bytes: &[u8], is_huffman: bool) -> u16 {
-    if !is_huffman {
-        return bytes.iter().fold(0, |number, byte| number * 10 + u16::from(byte - b'0'));
-    }
-    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
-    let take = |at: usize, count: usize| bits[at..at + count].iter().fold(0_u16, |all, bit| all * 2 + u16::from(*bit));
-    let (mut at, mut number) = (0, 0);
-    for _ in 0..3 {
-        let (digit, length) = match take(at, 5) {
-            short @ 0..=2 => (short, 5),
-            _ => (take(at, 6) - 0x19 + 3, 6),
-        };
-        number = number * 10 + digit;
-        at += length;
-    }
-    number
 }

@@ -6,14 +6,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::harness::chance::{Chance, seeds};
+use crate::harness::frames::{Ended, Frames, WINDOW_UPDATE, request};
 use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
+use crate::harness::tls;
 use crate::harness::wait::{until, within};
-use crate::harness::wire::{Client, Response};
+use crate::harness::wire::{Client, Framing, Response};
 
 /// A directory with this section, and requests for a path in it, or elsewhere, with these fields.
 struct Case {
@@ -129,7 +132,7 @@ const PAGE: &str =
 
 /// As in every real configuration: without `AllowOverride None`, children that watch no directories look for access files again
 /// and again. Each thread has a memory of its own, so there are few.
-const COMMON: &str = "<Directory />\nAllowOverride None\n</Directory>\n<Location /metrics>\nSetHandler metrics\n</Location>\n\
+const COMMON: &str = "Protocols h2 h2c http/1.1\nH2Upgrade off\n<Directory />\nAllowOverride None\n</Directory>\n<Location /metrics>\nSetHandler metrics\n</Location>\n\
     Redirect /moved http://elsewhere/\nRedirectMatch permanent ^/gone/(.*) http://elsewhere/$1\n\
     <Location /moved-by-client>\nRedirect 302 http://elsewhere/%{REMOTE_ADDR}\n</Location>\n\
     <IfModule worker.c>\nStartServers 1\nServerLimit 1\nThreadsPerChild 3\nMaxRequestWorkers 3\nMinSpareThreads 1\n</IfModule>\n";
@@ -165,10 +168,63 @@ fn head(case: &Case, number: usize) -> String {
     format!("{} {path} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.method, case.fields)
 }
 
+/// A client of either protocol.
+enum Asker {
+    Http1(Client),
+    Http2(Box<Frames>),
+}
+
+impl Asker {
+    fn new(server: &Server<'_>, is_http2: bool) -> Asker {
+        match is_http2 {
+            true => Asker::Http2(Box::new(Frames::connect(server.address(), &[]))),
+            false => Asker::Http1(server.client()),
+        }
+    }
+
+    fn response(&mut self, method: &str, head: &str) -> Response {
+        match self {
+            Asker::Http1(client) => {
+                client.send(head);
+                client.response_to(method)
+            }
+            Asker::Http2(client) => {
+                let mut lines = head.lines();
+                let path = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a path");
+                let fields: Vec<(String, &str)> = lines
+                    .filter_map(|line| line.split_once(": "))
+                    .map(|(name, value)| (name.to_lowercase(), value))
+                    .filter(|(name, _)| !["host", "connection"].contains(&name.as_str()))
+                    .collect();
+                let fields = fields.iter().map(|(name, value)| (name.as_str(), *value));
+                let fields: Vec<_> = request(method, path).into_iter().chain(fields).collect();
+                let (status, mut fields, body) = client.response(&fields);
+                for (name, _) in &mut fields {
+                    *name = name.split('-').map(capital).collect::<Vec<_>>().join("-");
+                }
+                Response {
+                    minor_version: 0,
+                    status,
+                    reason: String::new(),
+                    fields,
+                    body,
+                    trailers: Vec::new(),
+                    interim: Vec::new(),
+                    framing: Framing::Length,
+                }
+            }
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let (first, rest) = word.split_at(1.min(word.len()));
+    first.to_uppercase() + rest
+}
+
 /// The response, without its dates. A filter's output may come in chunks or at once: the body counts.
-fn answer(client: &mut Client, method: &str, head: &str) -> Response {
-    client.send(head);
-    let mut response = client.response_to(method);
+fn answer(client: &mut Asker, method: &str, head: &str) -> Response {
+    let mut response = client.response(method, head);
     let before = response.fields.len();
     response.fields.retain(|(name, _)| name != "Date");
     assert_eq!(response.fields.len() + 1, before, "one date");
@@ -199,11 +255,15 @@ under_percore_and! { worker:
             server.allow("is within MinSpareThreads of MaxRequestWorkers");
         }
         let mut wrong = Vec::new();
-        for (number, case) in cases.iter().enumerate() {
+        for (is_http2, (number, case)) in [false, true].into_iter().flat_map(|way| cases.iter().enumerate().map(move |case| (way, case))) {
+            // HTTP/2 has no such fields, or they mean a body that is not there.
+            if is_http2 && ["Connection", "Expect", "Content-Length"].iter().any(|name| case.fields.contains(name)) {
+                continue;
+            }
             let head = head(case, number);
             let before = repeated(&with);
             for round in 0..12 {
-                let (mut ours, mut theirs) = (with.client(), without.client());
+                let (mut ours, mut theirs) = (Asker::new(&with, is_http2), Asker::new(&without, is_http2));
                 for _ in 0..4 {
                     let (ours, theirs) = (answer(&mut ours, case.method, &head), answer(&mut theirs, case.method, &head));
                     assert_eq!(seen(&ours), seen(&theirs), "{} | {head}, round {round}", case.section);
@@ -219,7 +279,7 @@ under_percore_and! { worker:
                 false => repeated(&with) > before,
             };
             if does != should {
-                wrong.push(format!("{} | {}: repeated: {does}", case.section, case.fields));
+                wrong.push(format!("{} | {}: repeated: {does}, HTTP/2: {is_http2}", case.section, case.fields));
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
@@ -366,9 +426,10 @@ fn by_chance_answers_are_alike() {
         let with = Server::start(mpm, &one, &text);
         let without = Server::start(mpm, &other, &format!("{text}ForensicLog logs/forensic\n"));
         [&with, &without].into_iter().for_each(|server| server.allow_everything("refused requests are logged"));
-        for seed in seeds(1) {
+        for (seed, is_http2) in seeds(1).flat_map(|seed| [(seed, false), (seed, true)]) {
             let mut chance = Chance::new(seed);
-            let (mut ours, mut theirs) = (with.client(), without.client());
+            let asker = |server| Asker::new(server, is_http2);
+            let (mut ours, mut theirs) = (asker(&with), asker(&without));
             let mut heads: Vec<(&str, String)> = Vec::new();
             for step in 0..600 {
                 if chance.one_in(60) {
@@ -400,10 +461,140 @@ fn by_chance_answers_are_alike() {
                 let (mine, yours) = (answer(&mut ours, method, &head), answer(&mut theirs, method, &head));
                 assert_eq!(seen(&mine), seen(&yours), "step {step} of seed {seed}: {head}");
                 if mine.closes() {
-                    (ours, theirs) = (with.client(), without.client());
+                    (ours, theirs) = (asker(&with), asker(&without));
                 }
             }
         }
         assert!(repeated(&with) > 50 && repeated(&without) == 0, "{} repeats", repeated(&with));
     }
+}
+
+under_percore_and! { worker:
+    /// Over HTTP/2 each repeat has its own stream in variables and logs.
+    fn each_stream_is_its_own(mpm: Mpm) {
+        let site = Site::new();
+        page(&site, "a.html", PAGE);
+        let text = "CustomLog logs/access \"%{remote}p %{H2_STREAM_ID}e %{HTTP2}x %>s %b %H %{a}i %r\"\n";
+        let mut server = Server::start(mpm, &site, &format!("{COMMON}{text}"));
+        let fields = [&request("GET", "/a.html")[..], &[("a", "b")]].concat();
+        until("a repeat", || {
+            let mut client = Frames::connect(server.address(), &[]);
+            (0..4).for_each(|_| assert_eq!(client.response(&fields).2, PAGE.as_bytes()));
+            (repeated(&server) > 0).then_some(())
+        });
+        let before = repeated(&server);
+        let mut client = Frames::connect(server.address(), &[]);
+        // Several at once, in windows that do not hold all of them.
+        for _ in 0..20 {
+            let streams: Vec<u32> = (0..9).map(|_| client.ask(&fields, true)).collect();
+            let expected = Ended::Answered(200, PAGE.as_bytes().to_vec());
+            assert!(client.all(&streams).into_iter().all(|ended| ended == expected));
+        }
+        until("repeats", || (repeated(&server) > before + 90).then_some(()));
+        let port = client.address().port();
+        drop(client);
+        server.signal(sys::signal::Signal::TERM);
+        server.ends();
+        let log = site.read("logs/access");
+        let mut streams: Vec<u32> = Vec::new();
+        for line in log.lines().filter(|line| line.starts_with(&format!("{port} "))) {
+            let stream = line.split(' ').nth(1).expect("a stream");
+            assert_eq!(line, format!("{port} {stream} on 200 {} HTTP/2.0 b GET /a.html HTTP/2.0", PAGE.len()));
+            streams.push(stream.parse().expect("a number"));
+        }
+        streams.sort_unstable();
+        assert!(streams.into_iter().eq((0..180).map(|number| number * 2 + 1)), "{log}");
+    }
+}
+
+/// A client whose windows are small gets repeats all the same, as fast as it reads.
+#[test]
+fn small_windows_hold_repeats_too() {
+    let site = Site::new();
+    page(&site, "a.html", &"x".repeat(10_000));
+    let server = Server::start(Mpm::Percore, &site, COMMON);
+    until("a repeat", || {
+        let mut client = Frames::connect(server.address(), &[]);
+        (0..4).for_each(|_| assert_eq!(client.response(&request("GET", "/a.html")).2.len(), 10_000));
+        (repeated(&server) > 0).then_some(())
+    });
+    // SETTINGS_INITIAL_WINDOW_SIZE
+    for window in [0, 500, 9_999, 10_000] {
+        let mut client = Frames::connect(server.address(), &[(4, window)]);
+        let streams: Vec<u32> = (0..3).map(|_| client.get("/a.html")).collect();
+        if window == 0 {
+            assert!(streams.iter().all(|stream| client.send(WINDOW_UPDATE, 0, *stream, &10_000_u32.to_be_bytes())));
+        }
+        let ended = client.all(&streams);
+        assert!(ended.iter().all(|ended| *ended == Ended::Answered(200, vec![b'x'; 10_000])), "{window}");
+    }
+}
+
+/// Over TLS a response counts for the host that the client has named in its handshake, and what asks for more of the session
+/// is never repeated.
+#[test]
+fn what_a_handshake_names_counts() {
+    let site = Site::new();
+    page(&site, "a.html", PAGE);
+    page(&site, "version/a.html", PAGE);
+    page(&site, "certificate/a.html", PAGE);
+    // Makes the certificate.
+    let _ = tls::lines(&site);
+    let host = |name: &str| {
+        format!(
+            "<VirtualHost *:8443>\nServerName {name}.example\nHeader set X-Host {name}\nSSLEngine on\n\
+             SSLCertificateFile conf/tls.pem\nSSLCertificateKeyFile conf/tls.key\n</VirtualHost>\n"
+        )
+    };
+    let text = format!(
+        "{COMMON}SSLVHostSNIPolicy strict\nListen ${{ADDR}}:8443\n{}{}{}\
+         <Location /version>\nSSLOptions +StdEnvVars\nHeader set X-Version %{{SSL_PROTOCOL}}e\n</Location>\n\
+         <Location /certificate>\nRequire ssl-verify-client\n</Location>\n",
+        host("a"),
+        host("b"),
+        "CustomLog logs/tls \"%{SSL_TLS_SNI}e %{HTTPS}e %>s %{X-Host}o\"\n"
+    );
+    let server = Server::start(Mpm::Percore, &site, &text);
+    server.allow_everything("refused requests are logged");
+    let ask = |protocol: &str, named: &str, host: &str, path: &str, more: &[&str]| {
+        let url = format!("https://{named}.example:8443{path}");
+        let mut curl = Command::new("curl");
+        curl.args(["-sk", protocol, "-H", &format!("Host: {host}.example"), "-w", " %{http_code}\n", "--resolve"]);
+        curl.arg(format!("{named}.example:8443:{}", site.ip)).args(more);
+        for _ in 0..5 {
+            curl.args(["-o", "/dev/null", "-D", "-"]).arg(&url);
+        }
+        let output = curl.output().expect("curl");
+        String::from_utf8_lossy(&output.stdout).to_lowercase()
+    };
+    for protocol in ["--http1.1", "--http2"] {
+        let before = repeated(&server);
+        until("a repeat", || {
+            for name in ["a", "b"] {
+                let said = ask(protocol, name, name, "/a.html", &[]);
+                assert_eq!(said.matches(&format!("x-host: {name}")).count(), 5, "{said}");
+            }
+            (repeated(&server) > before + 4).then_some(())
+        });
+        for (named, host) in [("a", "b"), ("b", "a"), ("a", "b")] {
+            let said = ask(protocol, named, host, "/a.html", &[]);
+            assert_eq!(said.matches(" 421\n").count(), 5, "{said}");
+        }
+        let before = repeated(&server);
+        for version in ["1.2", "1.3"] {
+            for _ in 0..3 {
+                let said =
+                    ask(protocol, "a", "a", "/version/a.html", &[&format!("--tlsv{version}"), "--tls-max", version]);
+                assert_eq!(said.matches(&format!("x-version: tlsv{version}")).count(), 5, "{said}");
+                let said = ask(protocol, "a", "a", "/certificate/a.html", &[]);
+                assert_eq!(said.matches(" 403\n").count(), 5, "{said}");
+            }
+        }
+        assert_eq!(repeated(&server), before);
+    }
+    let log = site.read("logs/tls");
+    let known = ["a.example on 200 a", "b.example on 200 b", "- - 200 -"];
+    let refused = |line: &str| line.contains(" 403 ") || line.contains(" 421 ");
+    assert!(log.lines().all(|line| known.contains(&line) || refused(line)), "{log}");
+    assert!(known.iter().all(|line| log.lines().any(|other| other == *line)), "{log}");
 }

@@ -1,6 +1,5 @@
-//! A cheap hash of fields, over words of eight bytes, which also brings names to lower case.
-//!
-//! Its words cover a text from both ends and overlap in the middle, so that none is read byte by byte.
+//! Short texts read as words of eight bytes: a cheap hash of fields, comparison, and lower case. The first word and the
+//! last one may overlap, so that no text is read byte by byte.
 
 /// The longest name that can be in a table, in bytes: all registered ones are shorter.
 pub(super) const NAME_MAX: usize = 64;
@@ -8,128 +7,80 @@ pub(super) const NAME_MAX: usize = 64;
 /// Odd, with ones and zeros all over.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Writes the name into `buffer` in lower case; that, and its hash. `None` if it is too long.
+/// A hash of a field. It looks at the length, the first 8 and the last 16 bytes of the value: what a server sends
+/// differs there, if not always.
 #[inline(always)]
-pub(super) fn lower<'b>(name: &[u8], buffer: &'b mut [u8; NAME_MAX]) -> Option<(&'b [u8], u64)> {
-    let len = name.len();
-    let mut hash = len as u64;
-    if len < 8 {
-        let word = lower_word(short(name));
-        write_short(word, len, buffer);
-        hash = mix(hash, word, 0);
-    } else if len <= NAME_MAX {
-        let mut at = 0;
-        while at + 16 < len {
-            let words = (lower_word(word(name, at)), lower_word(word(name, at + 8)));
-            buffer[at..at + 8].copy_from_slice(&words.0.to_le_bytes());
-            buffer[at + 8..at + 16].copy_from_slice(&words.1.to_le_bytes());
-            hash = mix(hash, words.0, words.1);
-            at += 16;
+pub(super) fn of_field(name: &[u8], value: &[u8]) -> u64 {
+    let hash = of_name(name) ^ value.len() as u64;
+    match value.last_chunk() {
+        Some(last) => {
+            let (first, (second, third)) = (ends(value).0, words(last));
+            mix(hash, (first.rotate_left(29) ^ second, third))
         }
-        // From 0 to 16 bytes are left, which the last two words of the name cover.
-        let start = at.min(len - 8);
-        let words = (lower_word(word(name, start)), lower_word(word(name, len - 8)));
-        buffer[start..start + 8].copy_from_slice(&words.0.to_le_bytes());
-        buffer[len - 8..len].copy_from_slice(&words.1.to_le_bytes());
-        hash = mix(hash, words.0, words.1);
+        None => mix(hash, ends(value)),
     }
-    Some((buffer.get(..len)?, hash))
 }
 
-/// [`lower`]'s hash of a name that is in lower case already, at compile time.
-pub(super) const fn of_known(name: &[u8]) -> u64 {
-    hash(name.len() as u64, name)
-}
-
-/// The hash of a field, from that of its name.
+/// A hash of a name.
 #[inline(always)]
-pub(super) const fn of(name: u64, value: &[u8]) -> u64 {
-    hash(name ^ value.len() as u64, value)
-}
-
-#[inline(always)]
-const fn hash(seed: u64, text: &[u8]) -> u64 {
-    let len = text.len();
-    if len < 8 {
-        return mix(seed, short(text), 0);
-    }
-    let (mut hash, mut at) = (seed, 0);
-    while at + 16 < len {
-        hash = mix(hash, word(text, at), word(text, at + 8));
-        at += 16;
-    }
-    let start = if at < len - 8 { at } else { len - 8 };
-    mix(hash, word(text, start), word(text, len - 8))
+pub(super) const fn of_name(name: &[u8]) -> u64 {
+    mix(name.len() as u64, ends(name))
 }
 
 /// Are the texts the same? As their words are read here, that is faster than a call of memcmp.
 #[inline(always)]
 pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let len = one.len();
-    if len != other.len() {
+    if one.len() != other.len() {
         return false;
     }
-    if len < 8 {
-        return short(one) == short(other);
-    }
-    let mut at = 0;
-    while at + 16 < len {
-        if (word(one, at) ^ word(other, at)) | (word(one, at + 8) ^ word(other, at + 8)) != 0 {
-            return false;
-        }
-        at += 16;
-    }
-    let start = at.min(len - 8);
-    (word(one, start) ^ word(other, start)) | (word(one, len - 8) ^ word(other, len - 8)) == 0
+    let (Some((first, rest)), Some(last)) = (one.split_first_chunk::<16>(), one.last_chunk::<16>()) else {
+        return ends(one) == ends(other);
+    };
+    let (Some((other_first, other_rest)), Some(other_last)) = (other.split_first_chunk(), other.last_chunk()) else {
+        return false;
+    };
+    first == other_first && last == other_last && (rest.len() <= 16 || rest == other_rest)
 }
 
-/// Multiplies the words, so that each bit of one reaches most bits of the result.
+/// The name in lower case, at the beginning of `buffer`; nothing if it is too long.
+pub(super) fn lower<'b>(name: &[u8], buffer: &'b mut [u8; NAME_MAX]) -> &'b [u8] {
+    let Some(lower) = buffer.get_mut(..name.len()) else { return &[] };
+    lower.copy_from_slice(name);
+    for word in buffer.as_chunks_mut().0.iter_mut().take(name.len().div_ceil(8)) {
+        *word = lower_word(u64::from_le_bytes(*word)).to_le_bytes();
+    }
+    &buffer[..name.len()]
+}
+
+/// Multiplies two words, so that each bit of one reaches most bits of the result.
 #[inline(always)]
-const fn mix(hash: u64, first: u64, second: u64) -> u64 {
+const fn mix(hash: u64, (first, second): (u64, u64)) -> u64 {
     let product = (first ^ hash.rotate_left(29)) as u128 * (second ^ FACTOR) as u128;
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The eight bytes from `at` on, which must be there.
+/// The first word and the last one, which are all of a text of up to 16 bytes: two such texts of one length are equal
+/// if these are.
 #[inline(always)]
-const fn word(bytes: &[u8], at: usize) -> u64 {
-    match bytes.split_at(at).1.first_chunk() {
-        Some(eight) => u64::from_le_bytes(*eight),
-        None => 0,
+const fn ends(text: &[u8]) -> (u64, u64) {
+    match (text.first_chunk(), text.last_chunk()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => match (text.first_chunk(), text.last_chunk(), text) {
+            (Some(first), Some(last), _) => (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64),
+            (_, _, [first, .., last]) => (*first as u64 | (text[1] as u64) << 8, *last as u64),
+            (_, _, [one]) => (*one as u64, 0),
+            _ => (0, 0),
+        },
     }
 }
 
-/// A text of less than eight bytes as a word: equal for equal texts only, if they have the same length.
 #[inline(always)]
-const fn short(text: &[u8]) -> u64 {
-    match text {
-        [a, b, c, d, ..] => {
-            let Some(last) = text.last_chunk() else { return 0 };
-            u32::from_le_bytes([*a, *b, *c, *d]) as u64 | (u32::from_le_bytes(*last) as u64) << 32
-        }
-        [first, .., last] => *first as u64 | (text[1] as u64) << 8 | (*last as u64) << 16,
-        [one] => *one as u64,
-        [] => 0,
-    }
-}
-
-/// Writes a text that [`short`] has made a word.
-#[inline(always)]
-fn write_short(word: u64, len: usize, out: &mut [u8; NAME_MAX]) {
-    let bytes = word.to_le_bytes();
-    if (4..8).contains(&len) {
-        out[..4].copy_from_slice(&bytes[..4]);
-        out[len - 4..len].copy_from_slice(&bytes[4..]);
-    } else {
-        out[..3].copy_from_slice(&bytes[..3]);
-        if len == 2 {
-            out[1] = bytes[1];
-        }
-    }
+const fn words(bytes: &[u8; 16]) -> (u64, u64) {
+    let both = u128::from_le_bytes(*bytes);
+    (both as u64, (both >> 64) as u64)
 }
 
 /// The bytes of a word with `A` to `Z` in lower case.
-#[inline(always)]
 const fn lower_word(word: u64) -> u64 {
     const ALL: u64 = 0x0101_0101_0101_0101;
     let low = word & (0x7f * ALL);
@@ -147,28 +98,29 @@ mod tests {
         let all: Vec<u8> = (0..=255).collect();
         for len in 0..=NAME_MAX {
             for name in all.windows(len.max(1)).map(|name| &name[..len]) {
-                let mut buffer = [0; NAME_MAX];
-                let (lower, hash) = lower(name, &mut buffer).unwrap();
-                assert_eq!(lower, name.to_ascii_lowercase());
-                assert_eq!(hash, of_known(lower));
+                assert_eq!(lower(name, &mut [0; NAME_MAX]), name.to_ascii_lowercase());
             }
         }
-        assert_eq!(lower(&[b'a'; NAME_MAX + 1], &mut [0; NAME_MAX]), None);
+        assert_eq!(lower(&[b'a'; NAME_MAX + 1], &mut [0; NAME_MAX]), b"");
     }
 
     #[test]
     fn every_byte_and_the_length_matter() {
         for len in 0..70 {
-            let value: Vec<u8> = (0..len).collect();
+            let text: Vec<u8> = (0..len).collect();
             let longer: Vec<u8> = (0..=len).collect();
-            assert!(is_same(&value, &value.clone()) && !is_same(&value, &longer));
-            assert_ne!(of(1, &value), of(1, &longer));
-            assert_ne!(of(1, &value), of(2, &value));
-            for at in 0..value.len() {
-                let mut other = value.clone();
+            assert!(is_same(&text, &text.clone()) && !is_same(&text, &longer) && !is_same(&longer, &text));
+            assert_ne!(of_field(b"a", &text), of_field(b"a", &longer));
+            assert_ne!(of_field(b"a", &text), of_field(b"b", &text));
+            assert_ne!(of_name(&text), of_name(&longer));
+            for at in 0..text.len() {
+                let mut other = text.clone();
                 other[at] ^= 1;
-                assert!(!is_same(&value, &other), "{at} of {len}");
-                assert_ne!(of(1, &value), of(1, &other), "{at} of {len}");
+                assert!(!is_same(&text, &other), "{at} of {len}");
+                assert!(
+                    of_field(b"a", &text) != of_field(b"a", &other) || (8..text.len().saturating_sub(16)).contains(&at)
+                );
+                assert!(of_name(&text) != of_name(&other) || (8..text.len().saturating_sub(8)).contains(&at));
             }
         }
     }

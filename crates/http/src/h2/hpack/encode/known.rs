@@ -35,14 +35,14 @@ const FACTOR: u64 = factor();
 static HOW: [How; STATIC_LEN + 2] = hows();
 
 impl Known {
-    /// What is known about a name in lower case; `hash` is [`hash::lower`]'s.
-    pub(super) fn find(name: &[u8], hash: u64) -> Option<Known> {
-        let index = usize::from(PLACES[place(hash, FACTOR)]);
+    /// What is known about a name in lower case.
+    pub(super) fn find(name: &[u8]) -> Option<Known> {
+        let index = usize::from(PLACES[place(hash::of_name(name), FACTOR)]);
         let (known, unlisted) = match STATIC.get(index.checked_sub(1)?) {
             Some((known, _)) => (*known, false),
             None => (UNLISTED, true),
         };
-        (known == name).then(|| Known { index: if unlisted { 0 } else { index }, how: HOW[index] })
+        hash::is_same(known, name).then(|| Known { index: if unlisted { 0 } else { index }, how: HOW[index] })
     }
 
     /// Is the static entry the whole field?
@@ -64,7 +64,7 @@ const fn places(factor: u64) -> [u8; 1 << PLACE_BITS] {
     // From the last on, so that the first of several entries with one name stays.
     let mut index = STATIC_LEN + 1;
     while index > 0 {
-        places[place(hash::of_known(name_at(index)), factor)] = index as u8;
+        places[place(hash::of_name(name_at(index)), factor)] = index as u8;
         index -= 1;
     }
     places
@@ -74,7 +74,7 @@ const fn factor() -> u64 {
     let mut hashes = [0; STATIC_LEN + 2];
     let mut index = 1;
     while index <= STATIC_LEN + 1 {
-        hashes[index] = hash::of_known(name_at(index));
+        hashes[index] = hash::of_name(name_at(index));
         index += 1;
     }
     let mut factor = 1;
@@ -119,8 +119,7 @@ mod tests {
 
     fn find(name: &str) -> Option<Known> {
         let mut buffer = [0; hash::NAME_MAX];
-        let (name, hash) = hash::lower(name.as_bytes(), &mut buffer).unwrap();
-        Known::find(name, hash)
+        Known::find(hash::lower(name.as_bytes(), &mut buffer))
     }
 
     #[test]
