@@ -50,7 +50,7 @@ const PLAIN: CountedRequest = CountedRequest {
 };
 
 /// The table. Applications that stay in memory are missing: they are started with pidfd_open(2), which Debian 12's valgrind does not know.
-pub(super) static REQUESTS: [CountedRequest; 12] = [
+pub(super) static REQUESTS: [CountedRequest; 13] = [
     PLAIN,
     CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
     CountedRequest { id: "16k", path: MEDIUM.name, ..PLAIN },
@@ -62,6 +62,7 @@ pub(super) static REQUESTS: [CountedRequest; 12] = [
     CountedRequest { id: "debian", profile: Profile::Debian, ..PLAIN },
     CountedRequest { id: "tls", profile: Profile::Tls, protocol: Protocol::Tls, ..PLAIN },
     CountedRequest { id: "http2", profile: Profile::Http2, protocol: Protocol::Http2 { streams: 1 }, ..PLAIN },
+    CountedRequest { id: "http2-10", profile: Profile::Http2, protocol: Protocol::Http2 { streams: 10 }, ..PLAIN },
     CountedRequest { id: "cgi", profile: Profile::Cgi, path: "cgi-bin/hello-bare", script: Some(&HELLO_BARE), ..PLAIN },
 ];
 

@@ -135,11 +135,16 @@ impl<'a> Traced<'a> {
 
     /// Sends so many requests over a new connection, with a pause after each response.
     pub(super) fn ask(&self, count: u32, pause: Duration) -> Result<()> {
-        let http2 = matches!(self.request.protocol, Protocol::Http2 { .. });
+        let streams = match self.request.protocol {
+            Protocol::Http2 { streams } => Some(streams),
+            Protocol::Clear | Protocol::Tls | Protocol::Resumed => None,
+        };
+        let http2 = streams.is_some();
         let name = if http2 { "h2" } else { "http/1.1" };
         let plan = Plan {
             count: Some(count.into()),
             think: pause,
+            pipeline: streams.unwrap_or(1) as usize,
             timeout: TIMEOUT,
             tls: self.request.protocol.tls().map(|tls| Tls { protocols: vec![name.to_owned()], ..tls }),
             http2,

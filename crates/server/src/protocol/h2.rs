@@ -24,7 +24,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use conf::Level;
 use http::h2::{At, Broken, Config, Event, FieldList, Reason};
 use runtime::executor::Timer;
@@ -387,6 +386,7 @@ impl Http2Connection {
     /// Takes the frames that have come.
     fn take_frames(&mut self, wire: &Arc<Wire>, announced: bool) -> Result<(), Broken> {
         let mut state = wire.lock();
+        let mut arrived = None;
         while !state.is_paused() {
             let is_at_once = state.came_at_once();
             let (protocol, input) = state.received();
@@ -396,7 +396,7 @@ impl Http2Connection {
                 Event::Request { at, ends } => {
                     let tick = tick::present().filter(|_| announced && is_at_once);
                     let seen = match ends {
-                        true => repeat::repeat(&self.common, &mut state, at, tick),
+                        true => repeat::repeat(&self.common, &mut state, at, tick, &mut arrived),
                         false => Err(None),
                     };
                     match seen {
@@ -405,12 +405,9 @@ impl Http2Connection {
                     }
                 }
                 Event::Data { at, bytes, ends } => {
-                    let piece = Bytes::copy_from_slice(bytes);
                     came(protocol.stream(at), |stream| {
                         stream.has_ended = ends;
-                        if !piece.is_empty() {
-                            stream.pieces.push_back(piece);
-                        }
+                        stream.push(bytes);
                     });
                 }
                 Event::Trailers(at) => {

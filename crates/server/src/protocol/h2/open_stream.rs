@@ -114,7 +114,7 @@ impl OpenStream {
         let mut state = self.wire.lock();
         let is_over = state.is_over();
         let Some(stream) = state.protocol.stream(self.at) else { return Poll::Ready(Err(BodyError::Closed)) };
-        if let Some(piece) = stream.pieces.pop_front() {
+        if let Some(piece) = stream.pop() {
             return Poll::Ready(Ok(Came::Piece(piece)));
         }
         match stream.gone {

@@ -1,7 +1,7 @@
 //! The short way of a stream whose head an earlier one had.
 
 use std::num::NonZeroU64;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use http::h2::At;
@@ -17,19 +17,24 @@ use crate::request::fields_out::with_date;
 use crate::request::{Account, StreamId};
 
 /// Answers the request on this stream, whose fields the protocol has just read and which has no body, as an earlier one with
-/// the same fields was answered. `Err`: it goes through the phases.
+/// the same fields was answered. `arrived`: when the present frames were found, once that is known. `Err`: it goes through
+/// the phases.
 pub(super) fn repeat(
     common: &Common,
     state: &mut State,
     at: At,
     tick: Option<NonZeroU64>,
+    arrived: &mut Option<(SystemTime, Instant)>,
 ) -> Result<(), Option<SeenHead>> {
     if !common.running.hooks.are_repeatable {
         return Err(None);
     }
     let text = state.protocol.fields().text();
     let tick = tick.inspect(|tick| tick::resume(*tick));
-    let account = || Account::new(sys::time::system_time(), Instant::now()).announced_in(tick);
+    let account = || {
+        let (time, start) = *arrived.get_or_insert_with(|| (sys::time::system_time(), Instant::now()));
+        Account::new(time, start).announced_in(tick)
+    };
     let stream = StreamId { number: at.number(), ..common.first };
     let (mut request, again, body) =
         match repeat::recall(text, common.running.server, &common.client, Some(stream), account) {

@@ -51,7 +51,7 @@ pub(super) struct State {
 /// What a stream has received, and who waits for it.
 #[derive(Default)]
 pub(super) struct StreamState {
-    pub(super) pieces: VecDeque<Bytes>,
+    pieces: VecDeque<Vec<u8>>,
     pub(super) trailers: Option<FieldList>,
     /// The client has sent everything.
     pub(super) has_ended: bool,
@@ -64,6 +64,20 @@ pub(super) struct StreamState {
 }
 
 impl StreamState {
+    /// Keeps a piece of the body until it is read. Small ones share their memory: a client may send a frame for each byte.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        match self.pieces.back_mut() {
+            Some(last) if last.len() + bytes.len() <= PIECE => last.extend_from_slice(bytes),
+            _ if bytes.is_empty() => {}
+            _ => self.pieces.push_back(bytes.to_vec()),
+        }
+    }
+
+    /// The next piece.
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        self.pieces.pop_front().map(Bytes::from)
+    }
+
     pub(super) fn wake(&mut self) {
         self.wake_reader();
         self.wake_writer();
