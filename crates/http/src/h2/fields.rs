@@ -1,7 +1,7 @@
 //! The fields of a head, in the order in which they came, and what RFC 9113 section 8 asks of them.
 //!
 //! Names and values stand in one text, `name NUL value LF` after each other: neither byte may stand in a name or a value, so two
-//! texts are equal only if the heads are.
+//! texts of whole heads are equal only if the heads are.
 
 use std::ops::Range;
 
@@ -129,10 +129,10 @@ impl FieldList {
         if self.is_malformed || self.pseudo.iter().any(Option::is_some) { Err(Malformed) } else { Ok(()) }
     }
 
-    /// All of it as one text, the same for equal heads only.
+    /// All of it as one text, the same for equal heads only. `None`: a part is missing, because it was malformed or too much.
     #[must_use]
-    pub fn text(&self) -> &[u8] {
-        &self.text
+    pub fn text(&self) -> Option<&[u8]> {
+        (!self.is_malformed && !self.is_too_large).then_some(&self.text)
     }
 
     /// Whether there was more than SETTINGS_MAX_HEADER_LIST_SIZE allows. The rest is missing here.
@@ -320,6 +320,7 @@ mod tests {
         list.push(b"x", &[b'v'; 1000], 1000);
         list.push(b"y", b"", 1000);
         assert_eq!((list.is_too_large(), list.len(), list.check_request(false)), (true, 0, Ok(())));
+        assert_eq!(list.text(), None, "other heads have the same beginning");
     }
 
     #[test]

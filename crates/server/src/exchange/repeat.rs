@@ -352,15 +352,15 @@ impl SentHead {
         let mut recorder = Recorder { fields: FieldList::default(), length };
         request.fields_out(&mut recorder).ok()?;
         let fields = recorder.fields;
-        fields.check_trailers().ok()?;
-        Some(SentHead::Http2 { asked, fields })
+        let is_whole = fields.text().is_some() && fields.check_trailers().is_ok();
+        is_whole.then_some(SentHead::Http2 { asked, fields })
     }
 
     /// How much memory it takes, in bytes.
     fn len(&self) -> usize {
         match self {
             SentHead::Http1 { text, .. } => text.len(),
-            SentHead::Http2 { asked, fields } => asked.len().max(fields.text().len()),
+            SentHead::Http2 { asked, fields } => asked.len().max(fields.text().map_or(usize::MAX, <[u8]>::len)),
         }
     }
 }
@@ -376,7 +376,7 @@ impl FieldSink for Recorder {
     fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
         let name = name.to_ascii_lowercase();
         if name != "date" && !http::h2::concerns_http1(&name) {
-            self.fields.push(name.as_bytes(), value.trim_ascii(), HEAD_MAX * 2);
+            self.fields.push(name.as_bytes(), value.trim_ascii(), usize::MAX);
         }
         Ok(())
     }

@@ -111,12 +111,11 @@ pub(super) fn is_unready(request: &mut Request) -> Flow {
     }
     let host = request.server.hosts.get(named.host).unwrap_or(request.vhost);
     let Some(domain) = domains::of(&host.settings) else { return Flow::Declined };
-    // It may become ready at any time.
-    if !domain.is_ready() {
+    if !domain.is_static() {
+        // Its certificates come, and may go, at any time.
         request.asks_beyond_head();
-        return Flow::Status(503);
     }
-    Flow::Declined
+    if domain.is_ready() { Flow::Declined } else { Flow::Status(503) }
 }
 
 /// `MDRequireHttps`

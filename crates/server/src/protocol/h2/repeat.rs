@@ -29,7 +29,7 @@ pub(super) fn repeat(
     if !common.running.hooks.are_repeatable {
         return Err(None);
     }
-    let text = state.protocol.fields().text();
+    let text = state.protocol.fields().text().ok_or(None)?;
     let tick = tick.inspect(|tick| tick::resume(*tick));
     let account = || {
         let (time, start) = *arrived.get_or_insert_with(|| (sys::time::system_time(), Instant::now()));

@@ -507,6 +507,47 @@ under_percore_and! { worker:
     }
 }
 
+/// Heads that are too large for one part of the machinery are neither taken for others, nor sent without what does not fit.
+#[test]
+fn large_heads_are_whole_or_not_repeated() {
+    let site = Site::new();
+    page(&site, "a.html", PAGE);
+    page(&site, "long/a.html", PAGE);
+    page(&site, "many/a.html", PAGE);
+    let cookies: String = (0..110).map(|number| format!("Header add Set-Cookie c{number}=v\n")).collect();
+    let (long, target) = ("v".repeat(4500), "t".repeat(4200));
+    let text = format!(
+        "{COMMON}LimitRequestFields 10\nLimitRequestFieldSize 500\nRedirect /far http://elsewhere/{target}\n\
+         <Location /long>\nHeader set X-Long {long}\nHeader set X-After yes\n</Location>\n\
+         <Location /many>\n{cookies}</Location>\n"
+    );
+    let server = Server::start(Mpm::Percore, &site, &text);
+    for (path, name, values) in [
+        ("/a.html", "etag", 1),
+        ("/long/a.html", "x-after", 1),
+        ("/many/a.html", "set-cookie", 110),
+        ("/far", "location", 1),
+    ] {
+        for _ in 0..6 {
+            let mut client = Frames::connect(server.address(), &[]);
+            for _ in 0..4 {
+                let (_, fields, _) = client.response(&request("GET", path));
+                let named = |name: &str| fields.iter().filter(|(other, _)| other == name).count();
+                assert_eq!((named(name), named("content-length"), named("content-type")), (values, 1, 1), "{path}");
+            }
+        }
+    }
+    // The rest of a head that is too large is not read.
+    let large = "v".repeat(16_220);
+    let fields = [&request("GET", "/a.html")[..], &[("x", &large), ("range", "bytes=0-1")]].concat();
+    for _ in 0..6 {
+        let mut client = Frames::connect(server.address(), &[]);
+        assert_eq!(client.response(&request("GET", "/a.html")).0, 200);
+        assert_eq!(client.response(&fields).0, 431);
+    }
+    assert!(repeated(&server) > 0);
+}
+
 /// A client whose windows are small gets repeats all the same, as fast as it reads.
 #[test]
 fn small_windows_hold_repeats_too() {
