@@ -17,6 +17,8 @@ use super::window::{self, ReceiveWindow, SendWindow};
 /// The size of the table with which heads from the client are compressed, in bytes: the initial value of
 /// SETTINGS_HEADER_TABLE_SIZE, which we do not change.
 const TABLE: usize = 4096;
+/// How many streams that have ended a connection remembers at least: frames for them may still be on their way.
+const REMEMBERED: usize = 128;
 /// The payload of the PING after which the client knows that we leave.
 const GOODBYE: [u8; 8] = *b"goodbye!";
 
@@ -115,8 +117,6 @@ pub struct Connection<S> {
     is_known: bool,
     decoder: Decoder,
     encoder: Encoder,
-    /// What the client's encoder lets ours use, in bytes.
-    table: u32,
     streams: Streams<S>,
     receive: ReceiveWindow,
     send: SendWindow,
@@ -149,9 +149,8 @@ impl<S: Default> Connection<S> {
             is_known: false,
             decoder: Decoder::new(TABLE),
             encoder: Encoder::new(),
-            table: TABLE as u32,
-            streams: Streams::new(),
-            receive: ReceiveWindow::new(config.connection_window.max(window::INITIAL)),
+            streams: Streams::new(REMEMBERED.max(2 * config.streams as usize)),
+            receive: ReceiveWindow::new(config.connection_window, config.connection_window.max(window::INITIAL)),
             send: SendWindow::new(window::INITIAL),
             initial_send: window::INITIAL,
             block: None,
@@ -185,12 +184,13 @@ impl<S: Default> Connection<S> {
 
     fn open(&mut self, number: u32, ends: bool, announced: Option<u64>) -> At {
         // Until the client knows our window, it may fill the initial one.
-        let window = if self.is_known { self.config.window } else { self.config.window.max(window::INITIAL) };
+        let window = self.config.window;
+        let left = if self.is_known { window } else { window.max(window::INITIAL) };
         self.streams.add(
             number,
             Stream {
                 send: SendWindow::new(self.initial_send),
-                receive: ReceiveWindow::new(window),
+                receive: ReceiveWindow::new(window, left),
                 unread: 0,
                 announced: announced.filter(|_| !ends),
                 receives: !ends,

@@ -181,6 +181,12 @@ impl FieldList {
         self.length
     }
 
+    /// How much memory its text takes, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.text.len()
+    }
+
     /// The number of fields, without pseudo-header fields.
     #[must_use]
     pub fn len(&self) -> usize {

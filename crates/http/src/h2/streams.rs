@@ -2,9 +2,6 @@
 
 use super::window::{ReceiveWindow, SendWindow};
 
-/// How many streams that have ended a connection remembers: frames for them may still be on their way.
-const REMEMBERED: usize = 128;
-
 /// A stream's place in its connection. It stays the stream's until [`release`](super::Connection::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
@@ -77,19 +74,22 @@ pub(super) struct Streams<S> {
     /// The streams that have ended last, in a circle.
     ended: Vec<(u32, End)>,
     next_ended: usize,
+    /// How many of them there are at most.
+    remembered: usize,
     /// The highest number that the client has used.
     pub last: u32,
     open: u32,
 }
 
 impl<S> Streams<S> {
-    pub fn new() -> Streams<S> {
+    pub fn new(remembered: usize) -> Streams<S> {
         Streams {
             slots: Vec::new(),
             numbers: Vec::new(),
             free: Vec::new(),
             ended: Vec::new(),
             next_ended: 0,
+            remembered,
             last: 0,
             open: 0,
         }
@@ -175,11 +175,11 @@ impl<S> Streams<S> {
 
     /// Remembers how a stream has ended: once for each.
     pub fn note_end(&mut self, number: u32, end: End) {
-        if self.ended.len() < REMEMBERED {
+        if self.ended.len() < self.remembered {
             return self.ended.push((number, end));
         }
         self.ended[self.next_ended] = (number, end);
-        self.next_ended = (self.next_ended + 1) % REMEMBERED;
+        self.next_ended = (self.next_ended + 1) % self.remembered;
     }
 
     /// Gives memory back while there are no streams.

@@ -42,8 +42,9 @@ pub(super) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    pub fn new(size: u32) -> ReceiveWindow {
-        ReceiveWindow { size, left: size, consumed: 0 }
+    /// `left`: how much the client may send before it knows of the size.
+    pub fn new(size: u32, left: u32) -> ReceiveWindow {
+        ReceiveWindow { size, left, consumed: 0 }
     }
 
     /// Counts received bytes. `Err`: the client may not have sent so many.
@@ -70,13 +71,13 @@ mod tests {
 
     #[test]
     fn a_window_is_given_back_by_halves() {
-        let mut window = ReceiveWindow::new(100);
+        let mut window = ReceiveWindow::new(100, 100);
         assert_eq!(window.receive(101), Err(Reason::FLOW_CONTROL_ERROR));
         assert_eq!(window.receive(100), Ok(()));
         assert_eq!((window.consume(49), window.consume(1), window.consume(1)), (None, Some(50), None));
         assert_eq!(window.receive(51), Err(Reason::FLOW_CONTROL_ERROR));
         assert_eq!(window.receive(50), Ok(()));
-        assert_eq!(ReceiveWindow::new(0).consume(0), None);
+        assert_eq!(ReceiveWindow::new(0, 0).consume(0), None);
     }
 
     #[test]

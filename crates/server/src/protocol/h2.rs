@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use conf::Level;
-use http::h2::{At, Broken, Config, Event, FieldList, Reason};
+use http::h2::{At, Broken, Config, Event, FieldList, Gone, Reason};
 use runtime::executor::Timer;
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
@@ -70,6 +70,8 @@ pub(super) struct Http2Connection {
     idle_until: Instant,
     /// Whether a request has been served since `idle_until` was set.
     was_busy: bool,
+    /// Whether the last look at what was received ended because much was unsent.
+    was_paused: bool,
     /// Whether the last poll was one in which no stream gets a worker.
     was_brief: bool,
     /// Since when the client has owed a request.
@@ -151,6 +153,7 @@ impl Http2Connection {
             idle_since: Instant::now(),
             read_before: 0,
             was_busy: false,
+            was_paused: false,
             was_brief: false,
             is_blocked: false,
             _share: share,
@@ -173,6 +176,10 @@ impl Http2Connection {
                 if upgrade.fields.check_request(false).is_ok() {
                     let asked = head::read(&upgrade.fields, &connection.common.host.plan.limits);
                     let urgency = head::urgency(&upgrade.fields);
+                    if let Some(stream) = connection.common.wire.lock().protocol.stream(at) {
+                        stream.urgency = urgency;
+                        stream.has_ended = true;
+                    }
                     connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None, seen: None });
                 } else {
                     stream.reset(Reason::PROTOCOL_ERROR);
@@ -297,8 +304,8 @@ impl Http2Connection {
             if self.course != Course::Open {
                 break;
             }
-            // What was received waits as long as much is unsent.
-            if !self.is_blocked && wire.lock().is_paused() {
+            // What was received has waited because much was unsent. A later flush polls anyway.
+            if std::mem::take(&mut self.was_paused) && !self.is_blocked {
                 self.outside.waker().wake_by_ref();
             }
             if self.tasks.poll_woken(&self.outside, cx).is_pending() {
@@ -367,6 +374,7 @@ impl Http2Connection {
                 state.protocol.leave();
             }
             if state.is_paused() {
+                self.was_paused = true;
                 return;
             }
             drop(state);
@@ -401,6 +409,7 @@ impl Http2Connection {
                     };
                     match seen {
                         Ok(()) => self.was_busy = true,
+                        Err(_) if !state.holds_request(at) => state.refuse(at),
                         Err(seen) => self.begun.push(self.new_stream(&mut state, at, ends, tick, seen)),
                     }
                 }
@@ -412,10 +421,15 @@ impl Http2Connection {
                 }
                 Event::Trailers(at) => {
                     let trailers = protocol.fields().clone();
-                    came(protocol.stream(at), |stream| {
-                        stream.has_ended = true;
-                        stream.trailers = Some(trailers);
+                    let fits = state.holds_head(at, trailers.size());
+                    came(state.protocol.stream(at), |stream| {
+                        stream.has_ended = fits;
+                        stream.trailers = Some(trailers).filter(|_| fits);
+                        stream.gone = (!fits).then_some(Gone::Malformed);
                     });
+                    if !fits {
+                        state.reset(at, Reason::ENHANCE_YOUR_CALM);
+                    }
                 }
                 Event::Gone(at, gone) => {
                     if let Some(stream) = protocol.stream(at) {

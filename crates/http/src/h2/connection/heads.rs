@@ -78,6 +78,10 @@ impl<S: Default> Connection<S> {
             self.streams.note_end(number, End::Server);
             return Ok(Event::Nothing);
         }
+        // What does not fit was decoded all the same.
+        if self.fields.is_too_large() && self.meter.frame(kind::RST_STREAM, false).is_err() {
+            return Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM, "large HEADERS"));
+        }
         let length = self.fields.length();
         let is_short = ends && length.is_some_and(|length| length > 0) && self.fields.protocol().is_none();
         if block.is_circular || is_short || self.fields.check_request(self.config.tunnels) == Err(Malformed) {

@@ -41,7 +41,10 @@ impl<S: Default> Connection<S> {
 
     fn frame<'f>(&mut self, header: FrameHeader, payload: &'f [u8]) -> Result<Event<'f>, Fault> {
         let violation = |what| Err(Fault::Connection(Reason::PROTOCOL_ERROR, what));
-        if let Err(name) = self.meter.frame(header.kind, header.length == 0) {
+        // Whether DATA carry anything shows without their padding.
+        if header.kind != kind::DATA
+            && let Err(name) = self.meter.frame(header.kind, header.length == 0)
+        {
             return Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM, name));
         }
         if !self.is_greeted && (header.kind != kind::SETTINGS || header.has(flag::ACK)) {
@@ -83,6 +86,9 @@ impl<S: Default> Connection<S> {
         // Padding counts for the windows (RFC 9113 section 6.9.1).
         self.receive.receive(payload.len()).map_err(|reason| Fault::Connection(reason, "DATA beyond the window"))?;
         let bytes = unpadded(header, payload)?;
+        if let Err(name) = self.meter.frame(kind::DATA, bytes.is_empty()) {
+            return Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM, name));
+        }
         let at = match self.streams.known(header.stream) {
             Known::There(at) => at,
             Known::Idle if self.is_left_out(header.stream) => return Ok(self.unwanted(payload)),
@@ -92,8 +98,16 @@ impl<S: Default> Connection<S> {
                 self.unwanted(payload);
                 return Err(Fault::Stream(header.stream, Reason::STREAM_CLOSED));
             }
-            Known::Ended(End::Whole) | Known::Unknown => {
+            Known::Ended(End::Whole) => {
                 return Err(Fault::Connection(Reason::STREAM_CLOSED, "DATA on a stream that has ended"));
+            }
+            // Perhaps we have reset it, long ago.
+            Known::Unknown => {
+                self.unwanted(payload);
+                return match self.meter.frame(kind::DATA, true) {
+                    Ok(()) => Ok(Event::Nothing),
+                    Err(name) => Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM, name)),
+                };
             }
         };
         let Some(stream) = self.streams.get(at) else { return Ok(Event::Nothing) };

@@ -21,6 +21,12 @@ impl<S: Default> Connection<S> {
         (of_stream, self.send.room())
     }
 
+    /// How much the client accepts on the connection, in bytes.
+    #[must_use]
+    pub fn connection_room(&self) -> usize {
+        self.send.room()
+    }
+
     /// Sends the head of a response. `write` gives its fields; if it fails, nothing is sent. `ends`: there is no body.
     /// `Ok(false)`: nothing is sent, because the stream has ended, or because a response follows no other one.
     ///
@@ -43,9 +49,7 @@ impl<S: Default> Connection<S> {
         self.encoder.status(status, &mut self.out);
         if let Err(error) = write(&mut HeadWriter { encoder: &mut self.encoder, out: &mut self.out, size: 0 }) {
             self.out.truncate(start);
-            // The client has not seen what this has added to the table: both begin with an empty one.
-            self.encoder.limit(0);
-            self.encoder.limit(self.table);
+            self.encoder.forget();
             return Err(error);
         }
         let length = self.out.len() - start - HEADER;

@@ -56,10 +56,7 @@ impl<S: Default> Connection<S> {
             let value = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
             let invalid = |what| Err(Fault::Connection(Reason::PROTOCOL_ERROR, what));
             match name {
-                HEADER_TABLE_SIZE => {
-                    self.table = value;
-                    self.encoder.limit(value);
-                }
+                HEADER_TABLE_SIZE => self.encoder.limit(value),
                 ENABLE_PUSH if value > 1 => return invalid("SETTINGS_ENABLE_PUSH is neither 0 nor 1"),
                 MAX_FRAME_SIZE if !(PAYLOAD..1 << 24).contains(&(value as usize)) => {
                     return invalid("SETTINGS_MAX_FRAME_SIZE is out of range");

@@ -124,7 +124,18 @@ fn a_request_and_its_response() {
 
 #[test]
 fn a_head_that_fails_leaves_nothing_behind() {
-    let mut client = Client::new();
+    for table in [None, Some(0), Some(4096)] {
+        let mut client = Client::new();
+        if let Some(size) = table {
+            assert_eq!(client.send(kind::SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]), events(&["room"]));
+            assert_eq!(client.send(kind::SETTINGS, 0, 0, &[0, 1, 0, 0, (size >> 8) as u8, 0]), events(&["room"]));
+            client.sent();
+        }
+        fails(client, table == Some(0));
+    }
+}
+
+fn fails(mut client: Client, is_empty: bool) {
     assert_eq!(client.request(1, true, &[]), events(&["request 1."]));
     let at = client.begun[0];
     let failed = client.connection.head(at, 200, true, |writer| {
@@ -136,7 +147,10 @@ fn a_head_that_fails_leaves_nothing_behind() {
     assert_eq!(client.connection.head(at, 500, true, put), Ok(true));
     assert_eq!(client.connection.head(at, 100, false, put), Ok(false), "too late");
     let mut count = 0;
-    assert_eq!(Decoder::new(TABLE).decode(&client.sent()[0].3, |_, _| count += 1), Ok(()));
+    let block = client.sent().remove(0).3;
+    assert_eq!(block[0], 0x20, "the table begins anew");
+    assert_eq!(block[1] & 0xe0 == 0x20, !is_empty, "and has a size again");
+    assert_eq!(Decoder::new(TABLE).decode(&block, |_, _| count += 1), Ok(()));
     assert_eq!(count, 2);
 }
 
@@ -184,6 +198,29 @@ fn windows_hold_both_sides() {
     // What comes for a stream that was reset only counts for the connection.
     assert_eq!(client.send(kind::DATA, 0, 1, &[b'x'; 100]), Ok(vec![]));
     assert_eq!(client.sent(), []);
+}
+
+/// A client that does not know our small windows yet may send more, but gets more for what they hold.
+#[test]
+fn small_windows_count_before_they_are_known() {
+    let mut client =
+        Client { connection: Connection::new(CONFIG, Vec::new()), encoder: Encoder::new(), begun: Vec::new() };
+    assert_eq!(client.receive(PREFACE), Ok(vec![]));
+    assert_eq!(client.send(kind::SETTINGS, 0, 0, &[]), events(&["room"]));
+    assert_eq!(client.request(1, false, &[]), events(&["request 1"]));
+    client.sent();
+    assert_eq!(client.send(kind::DATA, 0, 1, &[b'x'; 100]), events(&["data 1 100"]));
+    client.connection.consume(client.begun[0], 100);
+    assert_eq!(client.sent(), [(kind::WINDOW_UPDATE, 0, 1, vec![0, 0, 0, 100])]);
+    assert_eq!(client.send(kind::DATA, 0, 1, &[b'x'; 16_000]), events(&["data 1 16000"]));
+}
+
+#[test]
+fn padding_carries_nothing() {
+    let mut client = Client::new();
+    assert_eq!(client.request(1, false, &[]), events(&["request 1"]));
+    let flood = (0..2000).find_map(|_| client.send(kind::DATA, flag::PADDED, 1, &[0]).err());
+    assert_eq!(flood, Some(Reason::ENHANCE_YOUR_CALM));
 }
 
 #[test]

@@ -74,6 +74,14 @@ impl Encoder {
         }
     }
 
+    /// Forgets a block that is not sent, and with it all fields: the client has not seen what it has added to the table.
+    pub fn forget(&mut self) {
+        let limit = self.table.limit();
+        self.table.resize(0);
+        self.table.resize(limit);
+        self.owed = Some(0);
+    }
+
     /// Begins a block without a status, such as trailers: appends the size updates that are owed.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(smallest) = self.owed.take() {

@@ -89,6 +89,11 @@ impl OpenStream {
         self.wire.lock().poll_room(cx, self.at, wanted)
     }
 
+    /// How much was sent over the connection, if that is more than `before`, and the stream only waits for its turn.
+    pub(super) fn progress(&self, before: u64) -> Option<u64> {
+        self.wire.lock().progress(self.at, before)
+    }
+
     /// Ready once the stream has ended early.
     pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.wire.lock().poll_gone(cx, self.at)
@@ -106,7 +111,7 @@ impl OpenStream {
 
     /// Ends the stream without the rest of its response, so that the client does not take a part for the whole.
     pub(super) fn reset(&self, reason: Reason) {
-        self.wire.lock().protocol.reset(self.at, reason);
+        self.wire.lock().reset(self.at, reason);
     }
 
     /// What comes next of the request's body.

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -100,6 +100,10 @@ pub(super) struct Sending {
     largest: usize,
     /// The request's body, which the client may still be sending.
     body: RequestBody,
+    /// Until when the client has to accept more.
+    deadline: Instant,
+    /// How much had been sent over the connection when the deadline was last put off.
+    moved: u64,
     /// Bytes sent so far.
     pub(super) sent: u64,
 }
@@ -113,7 +117,17 @@ impl Sending {
         body: RequestBody,
     ) -> Sending {
         let pace = limit.map(|limit| Pace::new(limit.bytes_per_second, limit.burst as usize));
-        Sending { stream, timer: Timer::default(), timeout, pace, largest, body, sent: 0 }
+        Sending {
+            stream,
+            timer: Timer::default(),
+            timeout,
+            pace,
+            largest,
+            body,
+            deadline: Instant::now(),
+            moved: 0,
+            sent: 0,
+        }
     }
 
     /// Sends a body that is still being produced, and its end.
@@ -129,11 +143,11 @@ impl Sending {
             budget.step().await;
             let most = usize::try_from(left).unwrap_or(usize::MAX);
             let wanted = poll_fn(|cx| self.poll_pace(cx)).await?.min(most);
-            let deadline = Instant::now() + self.timeout;
+            self.begin_wait();
             if left <= wanted as u64 {
                 self.drain().await;
             }
-            let room = poll_fn(|cx| self.poll_room(cx, wanted, deadline)).await?;
+            let room = poll_fn(|cx| self.poll_room(cx, wanted)).await?;
             let read = match self.stream.data_of(&file, offset, room, left) {
                 // The file was truncated: the promised length cannot be kept.
                 Ok(0) | Err(_) => return Err(SendError::Failed),
@@ -155,8 +169,8 @@ impl Sending {
         let mut holding = Holding::of(&stream.wire, bytes.len());
         while !bytes.is_empty() {
             let wanted = poll_fn(|cx| self.poll_pace(cx)).await?.min(bytes.len());
-            let deadline = Instant::now() + self.timeout;
-            let room = poll_fn(|cx| self.poll_room(cx, wanted, deadline)).await?;
+            self.begin_wait();
+            let room = poll_fn(|cx| self.poll_room(cx, wanted)).await?;
             let part = bytes.split_to(room);
             self.sent += part.len() as u64;
             holding.less(part.len());
@@ -194,11 +208,22 @@ impl Sending {
         }
     }
 
-    /// How many bytes the client accepts now.
-    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize, deadline: Instant) -> Poll<Result<usize, SendError>> {
-        match self.stream.poll_room(cx, wanted) {
-            Poll::Ready(room) => Poll::Ready(room.ok_or(SendError::Reset)),
-            Poll::Pending => self.timer.poll_passed(cx, deadline).map(|()| Err(SendError::Late)),
+    /// Begins to wait for the client.
+    fn begin_wait(&mut self) {
+        self.deadline = Instant::now() + self.timeout;
+    }
+
+    /// How many bytes the client accepts now. The time of a stream that waits for its turn only runs while nothing at all goes
+    /// out.
+    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, SendError>> {
+        loop {
+            if let Poll::Ready(room) = self.stream.poll_room(cx, wanted) {
+                return Poll::Ready(room.ok_or(SendError::Reset));
+            }
+            ready!(self.timer.poll_passed(cx, self.deadline));
+            let Some(sent) = self.stream.progress(self.moved) else { return Poll::Ready(Err(SendError::Late)) };
+            self.moved = sent;
+            self.begin_wait();
         }
     }
 
@@ -223,8 +248,8 @@ impl BodyWriter for Pieces<'_> {
             return Ok(());
         }
         // A piece of a file that the client has no room for does not occupy memory yet.
-        let deadline = Instant::now() + self.sending.timeout;
-        poll_fn(|cx| self.sending.poll_room(cx, 1, deadline)).await.map(drop)
+        self.sending.begin_wait();
+        poll_fn(|cx| self.sending.poll_room(cx, 1)).await.map(drop)
     }
 
     async fn next(&mut self, mut piece: Piece<'_>) -> Result<Option<io::Result<Bytes>>, SendError> {

@@ -203,7 +203,7 @@ async fn respond_with(
     }
     let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
-        source.next().await;
+        stream.unless_gone(source.next()).await;
     }
     if ends {
         return carried;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http::h2::{At, Connection, FieldList, Gone};
+use http::h2::{At, Connection, FieldList, Gone, Reason};
 
 use crate::message::buffers;
 use crate::transport::endpoint::Transport;
@@ -19,6 +19,9 @@ use crate::transport::endpoint::Transport;
 const ROOM: usize = 64 * 1024;
 /// Streams are woken when less than this is unsent.
 const REFILL: usize = ROOM / 4;
+/// The most that the heads of a connection's streams may take, in bytes. A few bytes of a compressed head can stand for
+/// kilobytes.
+const HEADS: usize = 1024 * 1024;
 /// The size of the first read of several, and of the others, in bytes: requests are small, and bodies are not.
 const FIRST: usize = 4 * 1024;
 const PIECE: usize = 16 * 1024;
@@ -42,6 +45,8 @@ pub(super) struct State {
     reads: u32,
     /// What streams hold because they have to wait, in bytes.
     held: usize,
+    /// The heads of streams that were not released, in bytes.
+    heads: usize,
     /// The streams that wait for room on the connection.
     line: VecDeque<(u8, At)>,
     /// The connection is over.
@@ -61,6 +66,8 @@ pub(super) struct StreamState {
     writer: Option<Waker>,
     /// From 0, the most urgent, to 7 (RFC 9218).
     pub(super) urgency: u8,
+    /// What of its head is counted, in bytes.
+    heads: usize,
 }
 
 impl StreamState {
@@ -95,18 +102,7 @@ impl StreamState {
 impl Wire {
     /// `input`: bytes already received.
     pub(super) fn new(transport: Arc<dyn Transport>, protocol: Connection<StreamState>, input: Vec<u8>) -> Arc<Wire> {
-        let state = State {
-            protocol,
-            sent: 0,
-            carried: (0, input.len() as u64),
-            input,
-            used: 0,
-            reads: 0,
-            held: 0,
-            line: VecDeque::new(),
-            is_over: false,
-        };
-        Arc::new(Wire { transport, state: Mutex::new(state) })
+        Arc::new(Wire { transport, state: Mutex::new(State::new(protocol, input)) })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -132,6 +128,21 @@ impl Wire {
 }
 
 impl State {
+    fn new(protocol: Connection<StreamState>, input: Vec<u8>) -> State {
+        State {
+            protocol,
+            sent: 0,
+            carried: (0, input.len() as u64),
+            input,
+            used: 0,
+            reads: 0,
+            held: 0,
+            heads: 0,
+            line: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
     /// Prepares for a poll of the connection.
     pub(super) fn begin(&mut self) {
         self.reads = 0;
@@ -222,14 +233,63 @@ impl State {
         Poll::Pending
     }
 
-    /// Wakes the first stream in the line.
+    /// Wakes the first stream in the line, unless only the client can give it room: its window wakes all of them.
     fn wake_first(&mut self) {
-        while let Some((_, at)) = self.line.front().copied() {
-            match self.protocol.stream(at) {
-                Some(stream) => return stream.wake_writer(),
-                None => drop(self.line.pop_front()),
-            }
+        if !self.protocol.is_greeted() || self.protocol.connection_room() == 0 {
+            return;
         }
+        if let Some((_, at)) = self.line.front().copied()
+            && let Some(stream) = self.protocol.stream(at)
+        {
+            stream.wake_writer();
+        }
+    }
+
+    /// Leaves the line.
+    fn leave_line(&mut self, at: At) {
+        let place = self.line.iter().position(|(_, other)| *other == at);
+        if let Some(place) = place {
+            self.line.remove(place);
+        }
+        if place == Some(0) {
+            self.wake_first();
+        }
+    }
+
+    /// Ends a stream without the rest of its response.
+    pub(super) fn reset(&mut self, at: At, reason: Reason) {
+        self.protocol.reset(at, reason);
+        self.leave_line(at);
+    }
+
+    /// How much was sent over the connection, if that is more than `before`, and the stream only waits for its turn.
+    pub(super) fn progress(&self, at: At, before: u64) -> Option<u64> {
+        let waits = self.line.iter().any(|(_, other)| *other == at);
+        (waits && self.carried.0 > before).then_some(self.carried.0)
+    }
+
+    /// Counts the head that the protocol has just read. `false`: the connection holds too many.
+    pub(super) fn holds_request(&mut self, at: At) -> bool {
+        self.holds_head(at, self.protocol.fields().size())
+    }
+
+    /// Refuses a request: the client may send it again.
+    pub(super) fn refuse(&mut self, at: At) {
+        self.protocol.reset(at, Reason::REFUSED_STREAM);
+        self.release(at);
+    }
+
+    /// Counts the bytes of a stream's head, or of the fields after its body, until it is released. `false`: the connection
+    /// holds too many.
+    pub(super) fn holds_head(&mut self, at: At, bytes: usize) -> bool {
+        if self.heads + bytes > HEADS {
+            return false;
+        }
+        if let Some(stream) = self.protocol.stream(at) {
+            stream.heads += bytes;
+            self.heads += bytes;
+        }
+        true
     }
 
     /// The client has opened a window, or all of them.
@@ -265,12 +325,7 @@ impl State {
         let urgency = stream.urgency;
         match place {
             // It waits for its own window, and lets others pass.
-            Some(place) if of_stream == 0 => {
-                self.line.remove(place);
-                if is_first {
-                    self.wake_first();
-                }
-            }
+            Some(_) if of_stream == 0 => self.leave_line(at),
             None if of_stream > 0 => {
                 let behind = self.line.iter().rposition(|(other, _)| *other <= urgency).map_or(0, |last| last + 1);
                 self.line.insert(behind, (urgency, at));
@@ -306,14 +361,9 @@ impl State {
     }
 
     pub(super) fn release(&mut self, at: At) {
-        let place = self.line.iter().position(|(_, other)| *other == at);
-        if let Some(place) = place {
-            self.line.remove(place);
-        }
+        self.heads -= self.protocol.stream(at).map_or(0, |stream| stream.heads);
         self.protocol.release(at);
-        if place == Some(0) {
-            self.wake_first();
-        }
+        self.leave_line(at);
     }
 
     /// Gives memory back while there are no streams.
@@ -342,5 +392,131 @@ impl<'w> Holding<'w> {
 impl Drop for Holding<'_> {
     fn drop(&mut self) {
         self.0.lock().held -= self.1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use http::h2::{Config, Event, PREFACE};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    const CONFIG: Config = Config {
+        streams: 10,
+        window: 65_535,
+        connection_window: 65_535,
+        header_list: 16_384,
+        tunnels: false,
+        faults: None,
+    };
+
+    fn receive(state: &mut State, bytes: &[u8]) {
+        let mut used = 0;
+        while let Some((length, event)) = state.protocol.receive(&bytes[used..]).expect("valid frames") {
+            used += length;
+            if let Event::Room(at) = event {
+                state.opened(at);
+            }
+        }
+    }
+
+    /// A connection with streams whose own windows are large.
+    fn greeted(streams: u8) -> (State, Vec<At>) {
+        let mut state = State::new(Connection::new(CONFIG, Vec::new()), Vec::new());
+        let mut open = vec![state.protocol.upgraded(&[0, 4, 0, 16, 0, 0]).expect("a stream")];
+        receive(&mut state, &[PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat());
+        for number in (3..).step_by(2).take(usize::from(streams) - 1) {
+            // GET, http, / and a host: all of the static table but the last.
+            let block = [0x82, 0x86, 0x84, 1, 1, b'h'];
+            let frame = [&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, number][..], &block].concat();
+            match state.protocol.receive(&frame).expect("a valid frame") {
+                Some((_, Event::Request { at, .. })) => open.push(at),
+                other => panic!("{other:?}"),
+            }
+        }
+        (state, open)
+    }
+
+    #[test]
+    fn only_the_client_wakes_a_stream_that_waits_for_its_window() {
+        let (mut state, open) = greeted(1);
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert_eq!(state.protocol.head::<()>(open[0], 200, false, |_| Ok(())), Ok(true));
+        let mut sent = 0;
+        while let Poll::Ready(room) = state.poll_room(&mut cx, open[0], 10_000) {
+            let room = room.expect("it is open");
+            state.protocol.data(open[0], &vec![0; room], false);
+            sent += room;
+            state.protocol.out().clear();
+        }
+        assert_eq!(sent, 65_535, "the window of the connection");
+        let _ = state.refill();
+        assert_eq!(count.0.load(Ordering::Relaxed), 0, "nothing has changed");
+        receive(&mut state, &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(state.poll_room(&mut cx, open[0], 10_000), Poll::Ready(Some(9)));
+    }
+
+    #[test]
+    fn streams_take_turns() {
+        let (mut state, open) = greeted(3);
+        let mut cx = Context::from_waker(Waker::noop());
+        for at in &open {
+            assert_eq!(state.protocol.head::<()>(*at, 200, false, |_| Ok(())), Ok(true));
+        }
+        state.protocol.data(open[0], &[0; 65_535], false);
+        open.iter().for_each(|at| assert_eq!(state.poll_room(&mut cx, *at, 10), Poll::Pending));
+        state.protocol.out().clear();
+        receive(&mut state, &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 1, 0, 0]);
+        for _ in 0..3 {
+            for at in &open {
+                let others = open.iter().filter(|other| *other != at);
+                others.for_each(|other| assert!(state.line.front().map(|(_, first)| first) != Some(other)));
+                assert_eq!(state.poll_room(&mut cx, *at, 10), Poll::Ready(Some(10)), "{at:?}");
+                state.protocol.data(*at, &[0; 10], false);
+                assert_eq!(state.poll_room(&mut cx, *at, 10), Poll::Pending, "others wait");
+            }
+        }
+        // Who leaves the line lets the next one pass.
+        state.release(open[0]);
+        assert!(state.poll_room(&mut cx, open[1], 10).is_ready());
+    }
+
+    #[test]
+    fn small_pieces_share_their_memory() {
+        let mut stream = StreamState::default();
+        (0..PIECE + 10).for_each(|_| stream.push(b"x"));
+        stream.push(b"");
+        assert_eq!(
+            (stream.pop().map(|piece| piece.len()), stream.pop().map(|piece| piece.len())),
+            (Some(PIECE), Some(10))
+        );
+        assert_eq!(stream.pop(), None);
+    }
+
+    #[test]
+    fn heads_have_a_limit() {
+        let (mut state, open) = greeted(2);
+        assert!(
+            state.holds_head(open[0], HEADS - 10) && !state.holds_head(open[1], 11) && state.holds_head(open[1], 10)
+        );
+        state.release(open[0]);
+        assert!(state.holds_head(open[1], HEADS - 10) && !state.holds_head(open[1], 1));
+        state.release(open[1]);
+        assert_eq!(state.heads, 0);
     }
 }
