@@ -31,8 +31,8 @@ const USUAL: [&str; 12] = [
     "Doing graceful restart",
     "Graceful restart requested, doing restart",
     "SIGHUP received.  Attempting to restart",
-    // Children are counted once a second; a test that takes all of them at once is faster.
-    "AH00161: server reached MaxRequestWorkers setting",
+    // Children and threads are counted once a second; a test that takes all of them at once is faster.
+    ": server reached MaxRequestWorkers setting",
     "AH00162: server seems busy",
     "busy workers of ",
     // Of each connection, where a test wants to know more of TLS.

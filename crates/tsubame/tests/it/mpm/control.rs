@@ -137,7 +137,6 @@ under_every_mpm! {
         let site = site();
         let one = "ServerLimit 1\nStartServers 1\nMaxRequestWorkers 1\nMinSpareServers 1\nMaxSpareServers 2";
         let mut server = Server::start(mpm, &site, if mpm.is_one_connection_a_process() { one } else { "" });
-        server.allow("server reached MaxRequestWorkers setting");
         let mut busy = server.client();
         assert_eq!(busy.get("/").status, 200);
         busy.send("GET / HTTP/1.1\r\nHost: localhost\r\n");

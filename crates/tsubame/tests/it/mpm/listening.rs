@@ -53,7 +53,6 @@ under_every_mpm! {
         let text = "ListenCoresBucketsRatio 1\nStartServers 1\nMaxConnectionsPerChild 80\nMaxKeepAliveRequests 2";
         let mut server = Server::start(mpm, &site, text);
         server.allow("seems busy");
-        server.allow("AH00161: server reached MaxRequestWorkers");
         assert_eq!(listening(server.address()), buckets);
         until("a child for each", || (server.children().len() >= buckets).then_some(()));
         let load = Load::start(server.address(), 4);
@@ -80,7 +79,6 @@ under_every_mpm! {
         let server = Start::new(&site, mpm).limit_files(64).run();
         server.allow("cannot accept a connection");
         server.allow("server is within MinSpareThreads of MaxRequestWorkers");
-        server.allow("server reached MaxRequestWorkers");
         let children = server.children().len();
         let mut held: Vec<Client> = (0..100 * children).map(|_| server.client()).collect();
         let (half, large) = ("GET / HTTP/1.1\r\n", get("/large"));

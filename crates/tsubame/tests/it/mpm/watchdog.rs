@@ -35,7 +35,6 @@ fn a_stall_is_explained() {
         let site = site();
         let server = Server::start(mpm, &site, &format!("{SCRIPTS}{numbers}\nStallTimeout 1\n"));
         server.allow("server is within MinSpareThreads of MaxRequestWorkers");
-        server.allow("server reached MaxRequestWorkers");
         server.allow("makes or sends a response since");
         let mut clients: Vec<_> = (0..2).map(|_| server.client()).collect();
         for (number, client) in clients.iter_mut().enumerate() {
