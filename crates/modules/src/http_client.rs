@@ -7,13 +7,13 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::h1::chunked::Step;
 use http::{Chunked, Limits};
 use http_types::{Response, Uri};
 use runtime::executor::Descriptor;
+use sys::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The most bytes read of a response: a certificate chain has a few thousand.

@@ -1,7 +1,6 @@
 //! A child process: what it has, and the orders that it follows.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::Service;
@@ -73,7 +72,7 @@ pub(crate) struct Child {
     pub(crate) service: &'static dyn Service,
     pub(crate) plan: Plan,
     pub(crate) listeners: Listeners,
-    pub(crate) workers: Arc<Workers>,
+    pub(crate) workers: &'static Workers,
     /// The signals that carry its orders.
     pub(crate) signals: SignalFd,
     /// The module's name in log lines.

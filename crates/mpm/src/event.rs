@@ -11,12 +11,13 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::Service;
 use runtime::executor::timeout;
 use runtime::scoreboard::{Gauge, Rows, Workers};
 use sys::event_loop::{Entered, Handle};
+use sys::time::Instant;
 
 use crate::child::Child;
 use crate::listener::{self, Dispatcher, MAKE_ROOM};
@@ -68,11 +69,11 @@ fn serve(child: Child) -> io::Result<()> {
     let mut event_loop = listener::event_loop(child.service)?;
     let dispatcher = Arc::new(Requests {
         service: child.service,
-        workers: child.workers.clone(),
+        workers: child.workers,
         // A request mostly computes rather than waits.
         pool: ThreadPool::new(child.plan.workers, sys::affinity::cpus()),
         processors: sys::affinity::cpus(),
-        connections: Arc::new(Connections::of(child.workers.clone())),
+        connections: Arc::new(Connections::of(child.workers)),
         handle: event_loop.handle(),
         threads: child.plan.workers,
         async_factor: child.plan.async_factor,
@@ -87,7 +88,7 @@ fn serve(child: Child) -> io::Result<()> {
 
 struct Requests {
     service: &'static dyn Service,
-    workers: Arc<Workers>,
+    workers: &'static Workers,
     pool: ThreadPool<Arc<Task>>,
     connections: Arc<Connections>,
     /// The listener's event loop.
@@ -144,7 +145,7 @@ impl Requests {
 
 impl Dispatcher for Requests {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
-        self.connections.add(stages::connect(self.service, &self.workers, socket, peer));
+        self.connections.add(stages::connect(self.service, self.workers, socket, peer));
     }
 
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {

@@ -40,14 +40,14 @@ pub(crate) static PERCORE: Mpm = Mpm {
 };
 
 fn serve(child: Child) -> io::Result<()> {
-    let here = Loop { service: child.service, workers: child.workers.clone() };
+    let here = Loop { service: child.service, workers: child.workers };
     listener::event_loop(child.service)?.run(listener::live(child, Arc::new(here)))?
 }
 
 /// Makes each connection a task of the event loop that accepted it.
 struct Loop {
     service: &'static dyn Service,
-    workers: Arc<Workers>,
+    workers: &'static Workers,
 }
 
 /// The event loop, for a connection of it.
@@ -66,7 +66,7 @@ impl Drop for Here {
 
 impl Dispatcher for Loop {
     fn start(&self, socket: OwnedFd, peer: SocketAddr) {
-        let connection = stages::connect(self.service, &self.workers, socket, peer);
+        let connection = stages::connect(self.service, self.workers, socket, peer);
         #[expect(clippy::disallowed_methods, reason = "the event loop itself")]
         event_loop::spawn(stages::run(connection, Here));
     }

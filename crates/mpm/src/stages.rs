@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use runtime::scoreboard::{Gauge, State, Workers};
@@ -12,10 +11,10 @@ use runtime::{Accepted, Connection, Service, Stage};
 
 /// A connection that is open, for the scoreboard.
 #[derive(Debug)]
-pub(crate) struct Open(Arc<Workers>);
+pub(crate) struct Open(&'static Workers);
 
 impl Open {
-    fn new(workers: Arc<Workers>) -> Open {
+    fn new(workers: &'static Workers) -> Open {
         workers.enter(Gauge::Connections);
         workers.show(State::Read);
         Open(workers)
@@ -32,7 +31,7 @@ impl Open {
         };
         self.0.enter(gauge);
         self.0.show(state);
-        Some(Waiting(&self.0, gauge))
+        Some(Waiting(self.0, gauge))
     }
 }
 
@@ -54,12 +53,12 @@ impl Drop for Waiting<'_> {
 /// Makes a connection from an accepted socket and counts it.
 pub(crate) fn connect(
     service: &'static dyn Service,
-    workers: &Arc<Workers>,
+    workers: &'static Workers,
     socket: OwnedFd,
     peer: SocketAddr,
 ) -> (Box<dyn Connection>, Open) {
-    let open = Open::new(workers.clone());
-    (service.connect(Accepted { socket, peer, workers: workers.clone() }), open)
+    let open = Open::new(workers);
+    (service.connect(Accepted { socket, peer, workers }), open)
 }
 
 /// The place that polls a connection: a module that moves connections between threads decides before every stage.
@@ -107,7 +106,7 @@ pub(crate) async fn run((mut connection, open): (Box<dyn Connection>, Open), pla
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
     use std::task::{Context, Waker};
 
     use runtime::Stepping;
@@ -154,7 +153,7 @@ mod tests {
         for (has_input, then) in [(true, Stage::Serve), (false, Stage::Linger)] {
             let stages = Arc::default();
             let connection = Box::new(Waiting { has_input, stages: Arc::clone(&stages) });
-            let mut life = std::pin::pin!(run((connection, Open::new(workers.clone())), Unwelcoming));
+            let mut life = std::pin::pin!(run((connection, Open::new(workers)), Unwelcoming));
             assert_eq!(life.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
             assert_eq!(*stages.lock().expect("stages"), [Stage::Serve, Stage::KeepAlive, then]);
         }

@@ -58,7 +58,7 @@ pub(crate) static WORKER: Mpm = Mpm {
 fn serve(child: Child) -> io::Result<()> {
     let dispatcher = Arc::new(Threads {
         service: child.service,
-        workers: child.workers.clone(),
+        workers: child.workers,
         pool: ThreadPool::new(child.plan.workers, usize::MAX),
     });
     let mut event_loop = listener::event_loop(child.service)?;
@@ -68,7 +68,7 @@ fn serve(child: Child) -> io::Result<()> {
 
 struct Threads {
     service: &'static dyn Service,
-    workers: Arc<Workers>,
+    workers: &'static Workers,
     pool: ThreadPool<(OwnedFd, SocketAddr)>,
 }
 
@@ -93,7 +93,7 @@ impl Dispatcher for Threads {
 impl Work for Threads {
     type Job = (OwnedFd, SocketAddr);
     /// Its row of the scoreboard.
-    type Tools<'a> = Arc<Workers>;
+    type Tools<'a> = &'static Workers;
 
     fn pool(&self) -> &ThreadPool<Self::Job> {
         &self.pool
@@ -103,11 +103,11 @@ impl Work for Threads {
         self.service
     }
 
-    fn tools(&self, index: usize) -> Arc<Workers> {
+    fn tools(&self, index: usize) -> &'static Workers {
         self.workers.only(index)
     }
 
-    fn run(&self, row: &mut Arc<Workers>, (socket, peer): Self::Job) {
+    fn run(&self, row: &mut &'static Workers, (socket, peer): Self::Job) {
         let life = async {
             let connection = stages::connect(self.service, row, socket, peer);
             if self.pool.idle() == 0 {

@@ -20,12 +20,12 @@ mod workers;
 pub use board::{Board, Quota, answer, create, get};
 pub use clock::since;
 pub use durations::{BOUNDS, BUCKETS};
-pub use layout::REQUEST_ROOM;
+pub use layout::{REQUEST_ROOM, RowTexts};
 pub use moment::{MOMENTS, Moment};
-pub use row::{Row, ServedRequest, Texts, Traffic};
+pub use row::{Row, ServedRequest, Traffic};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker, snapshot};
 pub use states::{ChildState, Gauge, Handshake, State};
-pub use visits::{Visit, VisitStats, Visited};
+pub use visits::{Visit, VisitKeys, VisitStats, Visited};
 pub use workers::{Rows, Workers};
 
 #[cfg(test)]

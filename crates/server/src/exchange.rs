@@ -14,10 +14,11 @@ pub(crate) mod repeat;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use runtime::scoreboard::{Row, ServedRequest, Traffic};
+use sys::time::Instant;
 
+use crate::exchange::describe::Shown;
 use crate::exchange::repeat::Repeat;
 use crate::message::fields::Fields;
 use crate::phases;
@@ -58,21 +59,31 @@ impl Exchange {
     /// Begins an exchange with a head. `row`: its row of the scoreboard; `so_far`: the connection's bytes before it.
     pub fn begin(running: Running, client: &Arc<Client>, received: Received, row: Row, so_far: u64) -> Exchange {
         let (request, refusal) = request(running, client, received);
-        Exchange { refusal, ..Exchange::of(request, row, so_far) }
+        let exchange = Exchange { request, row, refusal, repeat: None, is_repeat: false };
+        exchange.show(so_far);
+        exchange
     }
 
     /// Begins an exchange whose response is known: that of an earlier request.
     pub(crate) fn again(request: Box<Request>, repeat: Box<Repeat>, row: Row, so_far: u64) -> Exchange {
-        Exchange { repeat: Some(repeat), is_repeat: true, ..Exchange::of(request, row, so_far) }
+        let exchange = Exchange { request, row, refusal: None, repeat: Some(repeat), is_repeat: true };
+        exchange.show(so_far);
+        exchange
     }
 
-    fn of(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
+    /// Shows the request in its row.
+    fn show(&self, so_far: u64) {
+        let Exchange { request, row, .. } = self;
         let accesses = u64::from(request.client.connection().keepalives.load(Ordering::Relaxed));
         row.begin(Traffic { accesses, bytes: so_far }, request.account.time);
         if request.server.extended_status {
-            describe::describe(&request, &row);
+            describe::describe(request, self.shown(), row);
         }
-        Exchange { request, row, refusal: None, repeat: None, is_repeat: false }
+    }
+
+    /// What is known of a repeated request.
+    fn shown(&self) -> Option<&Shown> {
+        self.repeat.as_ref().filter(|_| self.is_repeat).map(|repeat| &repeat.shown)
     }
 
     /// Why the head is refused, if it is.
@@ -99,7 +110,7 @@ impl Exchange {
 
     /// Accounts for the exchange and logs it.
     pub fn end(&mut self, transfer: Transfer) {
-        let Exchange { request, row, .. } = self;
+        let request = &mut self.request;
         let sent = &mut request.account.sent;
         let now = Instant::now();
         sent.duration = now - request.account.start;
@@ -112,16 +123,18 @@ impl Exchange {
         for hook in &request.hooks.log {
             hook(request);
         }
+        let ended = request.account.ended();
         let watches = request.account.watches && request.response.status() == 200;
         if request.server.extended_status && !watches {
-            describe::visited(request, row);
+            describe::visited(&self.request, self.shown(), ended, &self.row);
         }
+        let Exchange { request, row, .. } = self;
         row.finish(ServedRequest {
             status: request.response.status(),
             sent: request.account.sent.bytes,
             received: request.account.sent.received,
             took: request.account.sent.duration,
-            ended: request.account.ended(),
+            ended,
             watches,
             repeated: self.is_repeat,
         });

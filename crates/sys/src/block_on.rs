@@ -14,9 +14,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::event_fd::EventFd;
+use crate::time::Instant;
 pub use helpers::Helper;
 pub(crate) use sync::Raise;
 use wakeup::{Before, Wakeup};
@@ -106,7 +107,7 @@ pub(crate) fn clear(fd: &OwnedFd, direction: Direction) {
 /// Whether `deadline` has passed; if not, the task waits for that too. `None` if no task of [`block_on`] is running.
 pub fn has_passed(deadline: Instant) -> Option<bool> {
     with(|waits| {
-        let passed = Instant::now() >= deadline;
+        let passed = deadline.left().is_zero();
         if !passed {
             waits.deadline = Some(waits.deadline.map_or(deadline, |other| other.min(deadline)));
         }
@@ -136,7 +137,7 @@ impl Waits {
         }
         let timeout = match self.deadline.take() {
             _ if again => 0,
-            Some(deadline) => milliseconds(deadline.saturating_duration_since(Instant::now())),
+            Some(deadline) => milliseconds(deadline.left()),
             None => -1,
         };
         let count = self.polled.len() as libc::nfds_t;
@@ -154,8 +155,9 @@ impl Waits {
 }
 
 /// Rounded up: a wait that ends too early would only lead to another one.
-fn milliseconds(time: Duration) -> libc::c_int {
-    libc::c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
+pub(crate) fn milliseconds(time: Duration) -> libc::c_int {
+    let rest = u64::from(time.subsec_nanos().div_ceil(1_000_000));
+    libc::c_int::try_from(time.as_secs().saturating_mul(1000).saturating_add(rest)).unwrap_or(libc::c_int::MAX)
 }
 
 /// The waker of a task, for any thread.

@@ -31,6 +31,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use rustix::event::epoll::Event;
 
@@ -167,14 +168,15 @@ impl EventLoop {
             || !self.woken.is_empty()
             || !running.queue.borrow().is_empty()
             || shared.main.load(Ordering::Relaxed);
-        let timeout = if !goes_on && shared.inbox.fall_asleep() { next } else { Some(0) };
+        let timeout = if !goes_on && shared.inbox.fall_asleep() { next } else { Some(Duration::ZERO) };
         let found = shared.reactor.poll(timeout, &mut self.events, &mut self.woken);
         shared.inbox.take(&mut running.queue.borrow_mut());
-        if !found? && timeout.is_some_and(|timeout| timeout > 0) {
+        if !found? && timeout.is_some_and(|timeout| !timeout.is_zero()) {
             // The time that was waited for has come.
             let _next = shared.timers.next(&mut self.woken);
         }
-        self.woken.drain(..).chain(self.later.drain(..)).for_each(Waker::wake);
+        self.woken.drain(..).for_each(Waker::wake);
+        self.later.drain(..).for_each(Waker::wake);
         Ok(())
     }
 }

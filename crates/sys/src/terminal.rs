@@ -3,11 +3,12 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::poll::any_readable;
+use crate::time::Instant;
 
 /// The terminal that controls this process.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Clocks, time zones, load, CPU time.
 
+use std::cell::Cell;
 use std::ffi::CStr;
+use std::ops::{Add, AddAssign, Sub};
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -15,6 +17,83 @@ pub fn monotonic() -> Duration {
     read(ClockId::Monotonic)
 }
 
+/// A moment on the [monotonic](monotonic) clock, for waits and durations: as [`std::time::Instant`], but one number, so that
+/// comparing and subtracting take an instruction each. Sums that are too large stay at the end of time, 584 years after the
+/// machine's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(duration.subsec_nanos()))
+}
+
+impl Instant {
+    /// The present moment.
+    pub fn now() -> Instant {
+        Instant(nanoseconds(monotonic()))
+    }
+
+    /// Like [`now`](Instant::now), up to 4 ms late and several times cheaper: the moment of the last timer tick.
+    fn coarse() -> Instant {
+        Instant(nanoseconds(read(ClockId::MonotonicCoarse)))
+    }
+
+    /// Nanoseconds since a fixed moment: to keep it in an atomic number.
+    pub fn nanoseconds(self) -> u64 {
+        self.0
+    }
+
+    /// The time left until this deadline; nothing, once it has passed. By the cheaper clock while it is far away, so up to 4 ms
+    /// too long.
+    pub(crate) fn left(self) -> Duration {
+        const FAR: Duration = Duration::from_secs(1);
+        let coarse = self - Instant::coarse();
+        if coarse > FAR { coarse } else { self - Instant::now() }
+    }
+
+    /// The time since this moment.
+    pub fn elapsed(self) -> Duration {
+        Instant::now() - self
+    }
+
+    /// The time from an earlier moment to this one; nothing, if the other one is later.
+    pub fn saturating_duration_since(self, earlier: Instant) -> Duration {
+        self - earlier
+    }
+
+    /// This much later. `None`: there is no such moment.
+    pub fn checked_add(self, duration: Duration) -> Option<Instant> {
+        self.0.checked_add(nanoseconds(duration)).map(Instant)
+    }
+
+    /// This much earlier. `None`: there is no such moment.
+    pub fn checked_sub(self, duration: Duration) -> Option<Instant> {
+        self.0.checked_sub(nanoseconds(duration)).map(Instant)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, duration: Duration) -> Instant {
+        Instant(self.0.saturating_add(nanoseconds(duration)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
 /// Time since 1970-01-01 00:00:00 UTC.
 pub fn realtime() -> Duration {
     read(ClockId::Realtime)
@@ -23,6 +102,24 @@ pub fn realtime() -> Duration {
 /// [`realtime`] as the standard library has it.
 pub fn system_time() -> SystemTime {
     SystemTime::UNIX_EPOCH + realtime()
+}
+
+/// How long the distance between the two clocks holds.
+const HOLDS: Duration = Duration::from_millis(100);
+
+/// The [wall clock's time](realtime) at a recent moment, from one reading of one clock: each thread looks at the distance between the two
+/// clocks ten times a second, so it notices that soon that the wall clock was set.
+pub fn wall_clock_at(moment: Instant) -> Duration {
+    thread_local! {
+        /// How far the wall clock is ahead, and until when that holds, in nanoseconds.
+        static AHEAD: Cell<(u64, Instant)> = const { Cell::new((0, Instant(0))) };
+    }
+    let (mut ahead, until) = AHEAD.get();
+    if moment >= until {
+        ahead = nanoseconds(realtime()).wrapping_sub(Instant::now().0);
+        AHEAD.set((ahead, moment + HOLDS));
+    }
+    Duration::from_nanos(moment.0.wrapping_add(ahead))
 }
 
 /// Like [`realtime`], up to 4 ms late and several times cheaper: the time of the last timer tick.
@@ -135,6 +232,29 @@ mod tests {
         assert!(monotonic() >= before);
         assert!(local_offset(0).abs() <= 14 * 3600);
         assert!(load().is_some());
+    }
+
+    #[test]
+    fn a_moment_has_its_time_on_the_wall_clock() {
+        let now = Instant::now();
+        let shown = wall_clock_at(now);
+        assert!(realtime().abs_diff(shown) < Duration::from_secs(60));
+        assert_eq!(wall_clock_at(now + Duration::from_millis(7)), shown + Duration::from_millis(7));
+    }
+
+    #[test]
+    fn moments_have_an_order_and_an_end() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        assert!(now.saturating_duration_since(Instant::coarse()) < second && now.elapsed() < Duration::from_secs(60));
+        assert_eq!((now + second) - now, second);
+        assert_eq!(now - (now + second), Duration::ZERO);
+        assert_eq!(now.checked_add(second).and_then(|later| later.checked_sub(second)), Some(now));
+        assert_eq!((now.checked_add(Duration::MAX), Instant(5).checked_sub(second)), (None, None));
+        assert!(now + Duration::MAX > now + second);
+        assert!(
+            now.left().is_zero() && (Instant::now() + Duration::from_millis(900)).left() <= Duration::from_millis(900)
+        );
+        assert!((now + 90 * second).left() > 30 * second);
     }
 
     fn utc(format: &CStr, moment: i64) -> String {

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mpm::{UPGRADE_MAX, pidfile};
 use sys::process::Pid;
+use sys::time::Instant;
 
 use crate::cli::{self, Options};
 use crate::config::{ConfigSource, Configured};

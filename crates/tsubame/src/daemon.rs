@@ -3,9 +3,10 @@
 use std::io::{self, PipeReader, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::process::{Fork, Pid, Reaped, Status};
+use sys::time::Instant;
 
 use crate::cli::Options;
 use crate::messages::{SERVES, print, redirect};

@@ -4,13 +4,14 @@
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Level;
 use http::text::from_bytes;
 use runtime::executor::Timer;
 use server::{BodyError, Request, RequestBody, ScriptUse};
 use sys::process::{Reaped, Status};
+use sys::time::Instant;
 
 use super::call::{BackendCall, StderrMessages};
 use super::lease::Lease;

@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::{connect_local, timeout_at};
 use sys::local::SocketKind;
 use sys::process::Pid;
+use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::class::{Class, Version};

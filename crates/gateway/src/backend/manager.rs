@@ -12,13 +12,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::sleep;
 use sys::event_loop::EventLoop;
 use sys::process::Pid;
 use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
+use sys::time::Instant;
 use sys::time::monotonic;
 use sys::watch::{Interest, watch};
 

@@ -6,11 +6,12 @@ mod lending;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::Awaited;
 use sys::local::Unnamed;
 use sys::process::Pid;
+use sys::time::Instant;
 
 use super::class::{Class, Concurrency, PoolSettings, Version};
 use super::manager_messages::Grant;

@@ -12,12 +12,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Level;
 use runtime::executor::{Descriptor, connect_local, timeout_at};
 use server::{HandlerResult, Request, dns};
 use sys::local::SocketKind;
+use sys::time::Instant;
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;

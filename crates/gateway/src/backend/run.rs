@@ -2,10 +2,10 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
 
 use conf::Level;
 use server::{HandlerResult, Request};
+use sys::time::Instant;
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::class::Class;

@@ -1,9 +1,10 @@
 //! How much of their serving time the backends of a pool need a processor. Backends that need one all the time gain
 //! nothing from more of them: that only burdens the processors' caches.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::process::Pid;
+use sys::time::Instant;
 
 /// How often to measure, while requests wait.
 const WINDOW: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::Awaited;
 use runtime::executor::{sleep, timeout};
@@ -14,6 +14,7 @@ use sys::event_loop::{EventLoop, Spawned, spawn};
 use sys::process::{Pid, end_of};
 use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
+use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::users::{NotStarted, Users, process};

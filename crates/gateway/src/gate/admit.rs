@@ -1,8 +1,9 @@
 //! Admits requests from the table, according to the free memory.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::process::{Pid, tree_memory};
+use sys::time::Instant;
 
 use super::memory::{Gauges, Memory};
 use super::policy::{self, Job, UNLIMITED};

@@ -1,9 +1,9 @@
 //! The gate of this server, and the way of a request through it.
 
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use sys::process::Pid;
+use sys::time::Instant;
 
 use super::admit::Gate;
 use super::not_admitted::NotAdmitted;

@@ -1,9 +1,10 @@
 //! The permit to run a script, which counts as a run of it until it is given back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::process::{Pid, Reaped};
+use sys::time::Instant;
 
 use super::queue_entry::QueueEntry;
 use super::table::Usage;

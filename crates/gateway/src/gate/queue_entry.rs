@@ -1,6 +1,8 @@
 //! A request's entry in the table, and its wait there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 use super::admit::{CHECK_INTERVAL, Gate, READ_RELAXED};
 use super::not_admitted::NotAdmitted;

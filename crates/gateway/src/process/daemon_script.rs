@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use runtime::executor::{connect_local, timeout_at};
 use sys::local::SocketKind;
 use sys::process::Pid;
 use sys::signal::Signal;
+use sys::time::Instant;
 use sys::watch::{Interest, watch};
 
 use super::daemon_messages::{self, MESSAGE, Message};

@@ -7,11 +7,12 @@
 use std::io;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::timeout_at;
 use sys::process::{Pid, Reaped, reap};
 use sys::signal::Signal;
+use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::progress::Progress;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use server::ScriptUse;
 use sys::poll::Poller;
 use sys::signal::Signal;
+use sys::time::Instant;
 
 use super::progress::Progress;
 use super::script_process::{Permitted, ScriptProcess};

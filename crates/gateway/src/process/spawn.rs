@@ -5,9 +5,9 @@ use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use server::{Request, ScriptUse};
+use sys::time::Instant;
 
 use super::daemon_script;
 use super::ending::{self, ProcessGuard};

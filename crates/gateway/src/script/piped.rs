@@ -3,12 +3,13 @@
 
 use std::io;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Level;
 use http::text::from_bytes;
 use runtime::executor::Timer;
 use server::{BodyError, Request};
+use sys::time::Instant;
 
 use super::input::{Input, InputStopped};
 use super::source::{Event, FIRST_PIECE, PIECE, Source};

@@ -1,11 +1,12 @@
 //! A running script, from the view of the request it runs for.
 
 use std::future::poll_fn;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::CoopBudget;
 use runtime::executor::Timer;
 use server::Request;
+use sys::time::Instant;
 
 use super::source::{Event, Failure, PIECE, Source};
 use crate::caller::{Caller, TimeoutMessage};

@@ -6,8 +6,6 @@ mod clients;
 mod header;
 mod nonce;
 
-use std::time::UNIX_EPOCH;
-
 use conf::directive::Args::{Flag, Iterate, Take1};
 use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown};
@@ -117,7 +115,7 @@ impl Rules {
 
 /// The arrival of the request, in microseconds.
 fn now(request: &Request) -> u64 {
-    request.time().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as u64)
+    request.time().as_micros() as u64
 }
 
 fn edit<'a>(cmd: &'a mut Cmd<'_>) -> &'a mut Rules {

@@ -12,7 +12,7 @@ mod cost;
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine;
 use conf::Level;
@@ -23,6 +23,7 @@ use server::authz::{Authn, RealmDigest};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use sys::crypt::PASSWORD_MAX;
+use sys::time::Instant;
 
 use apr1::{APR1, apr1};
 use cost::{Cost, cost};

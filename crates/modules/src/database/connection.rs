@@ -1,9 +1,10 @@
 //! A connection to a database, with any driver.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::sql::{Rows, SqlError, Value, postgres, sqlite};
+use sys::time::Instant;
 
 use super::format::{Native, native};
 

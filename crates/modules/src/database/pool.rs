@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::timeout_at;
 use runtime::{Load, offload, offload_apart};
 use sys::sql::{Rows, Value};
+use sys::time::Instant;
 
 use super::connection::{Connection, Plan};
 use super::mod_dbd::Failure;
@@ -122,7 +123,7 @@ impl Pool {
         let now = Instant::now();
         let mut state = self.state();
         state.idle.push((connection, now));
-        let is_old = |since: &Instant| self.plan.expiry.is_some_and(|expiry| now.duration_since(*since) > expiry);
+        let is_old = |since: &Instant| self.plan.expiry.is_some_and(|expiry| now - *since > expiry);
         let spare = state.idle.len().saturating_sub(self.plan.keep);
         let mut old = state.idle.iter().take(spare).take_while(|(_, since)| is_old(since)).count();
         old = old.max(state.idle.len().saturating_sub(self.plan.max));

@@ -8,7 +8,7 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::directive::Args::{Flag, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
@@ -20,6 +20,7 @@ use gateway::{Caller, StderrMessages, TimeoutMessage};
 use runtime::executor::Descriptor;
 use runtime::{Load, offload};
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
+use sys::time::Instant;
 
 use super::fastcgi_auth::{self, ACCESS, AUTHORITATIVE, Check};
 use super::fastcgi_classes::{FastCgiServer, application, class, named};

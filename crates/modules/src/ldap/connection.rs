@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gateway::backend::remote::Address;
 use runtime::executor::{Descriptor, timeout};
 use server::dns;
+use sys::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ber;

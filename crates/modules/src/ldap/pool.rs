@@ -1,9 +1,10 @@
 //! A child's idle connections.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gateway::backend::remote::Address;
+use sys::time::Instant;
 
 use super::connection::{Connection, Identity};
 use crate::slots::Slots;

@@ -93,7 +93,7 @@ async fn type_map(request: &mut Request) -> HandlerResult {
     };
     // HTTP/1.0 caches do not understand Vary.
     if request.data.version == Version::Http10 && !request.host::<NegotiationServer>().cache() {
-        let now = request.time().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = request.time().as_secs();
         let date = String::from_utf8_lossy(&http::date::http_date(now as i64)).into_owned();
         request.response.err_headers_out.set("Expires", date);
     }

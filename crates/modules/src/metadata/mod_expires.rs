@@ -2,8 +2,6 @@
 //!
 //! Apache manual: mod_expires. Doubtful cases were measured on 2.4.71.
 
-use std::time::UNIX_EPOCH;
-
 use conf::directive::Args::{Flag, Take1, Take2};
 use conf::values::atoi;
 use conf::words::next_word;
@@ -114,7 +112,7 @@ fn set_fields(request: &mut Request, _: bool) {
     let has_expires =
         request.response.err_headers_out.contains("Expires") || request.response.headers_out.contains("Expires");
     let Some(expiry) = conf.of(request.response.content_type()).filter(|_| !has_expires) else { return };
-    let now = request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros()) as i64;
+    let now = request.time().as_micros() as i64;
     let base = match (expiry.since, request.mapped.stat) {
         (Since::Access, _) => now,
         (Since::Modification, Some(meta)) => (meta.mtime / 1000) as i64,

@@ -3,7 +3,6 @@
 //! Apache manual: mod_usertrack. Doubtful cases were measured on 2.4.71.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use conf::directive::Args::{Flag, Take1};
 use conf::pattern::{Captures, Flags, Regex};
@@ -163,7 +162,7 @@ fn track(request: &mut Request) -> Flow {
             },
         }
     }
-    let micros = request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    let micros = request.time().as_micros();
     let value = format!("{:x}.{micros:x}", sys::random::number() as u32);
     let cookie = conf.cookie(&named.0, &value, request);
     let name = if conf.style == Style::Cookie2 { "Set-Cookie2" } else { "Set-Cookie" };
@@ -177,7 +176,7 @@ impl Track {
         let mut cookie = format!("{name}={value}; path=/");
         let expires = request.host::<UserTrackServer>().expires.value_or(0);
         if expires != 0 && self.style == Style::Netscape {
-            let now = request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+            let now = request.time().as_secs() as i64;
             let date = http::date::http_date(now + i64::from(expires));
             let date = String::from_utf8_lossy(&date);
             // `Sun, 06 Nov 1994 08:49:37 GMT` as `Sun, 06-Nov-94 08:49:37 GMT`.

@@ -317,7 +317,7 @@ enum Batch {
 
 /// Decides which connections come in, and where they go.
 struct Entry<H> {
-    workers: Arc<Workers>,
+    workers: &'static Workers,
     dispatcher: Arc<H>,
     ceiling: Ceiling,
     /// A connection has reached the ceiling, and others have waited ever since.

@@ -21,7 +21,7 @@ const OWN_SHARE: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     /// Counts the connections that are being served without a worker now.
-    workers: Option<Arc<Workers>>,
+    workers: Option<&'static Workers>,
     ready: Mutex<Ready>,
     all: Mutex<All>,
 }
@@ -72,7 +72,7 @@ impl Connections {
     }
 
     /// For a child with these rows.
-    pub(crate) fn of(workers: Arc<Workers>) -> Connections {
+    pub(crate) fn of(workers: &'static Workers) -> Connections {
         Connections { workers: Some(workers), ..Connections::default() }
     }
 

@@ -1,7 +1,9 @@
 //! Cooperation between tasks: long work yields to the others in time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 use super::tick::yield_now;
 

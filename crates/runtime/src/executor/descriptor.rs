@@ -7,8 +7,9 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use sys::time::Instant;
 use sys::watch::{Interest, Ready, Watched, watch};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 

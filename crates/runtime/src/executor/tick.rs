@@ -16,9 +16,10 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 /// How long a look at a file holds, however long the tick lasts.
 const HOLDS: Duration = Duration::from_millis(1);
@@ -46,12 +47,6 @@ pub fn present() -> Option<NonZeroU64> {
     PRESENT.get()
 }
 
-/// Nanoseconds on a clock of this process.
-fn nanoseconds(at: Instant) -> u64 {
-    static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(at.saturating_duration_since(*BASE).as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Adopts the tick that announced the request being served: this thread's current one, or another thread's.
 pub fn resume(tick: NonZeroU64) {
     PRESENT.set(Some(tick));
@@ -62,7 +57,7 @@ pub fn resume(tick: NonZeroU64) {
 pub struct Look {
     /// The tick of the question; 0: none.
     tick: AtomicU64,
-    /// Its time, in nanoseconds of this process's clock.
+    /// Its time, in nanoseconds of the monotonic clock.
     at: AtomicU64,
 }
 
@@ -70,13 +65,13 @@ impl Look {
     /// Whether the system was asked in the tick that announced a request, and not long before its `start`.
     pub fn holds(&self, tick: Option<NonZeroU64>, start: Instant) -> bool {
         let Some(tick) = tick else { return false };
-        let age = nanoseconds(start).saturating_sub(self.at.load(Ordering::Relaxed));
+        let age = start.nanoseconds().saturating_sub(self.at.load(Ordering::Relaxed));
         self.tick.load(Ordering::Acquire) == tick.get() && u128::from(age) <= HOLDS.as_nanos()
     }
 
     /// Records that the system is asked now.
     pub fn renew(&self, now: Instant) {
-        self.at.store(nanoseconds(now), Ordering::Relaxed);
+        self.at.store(now.nanoseconds(), Ordering::Relaxed);
         self.tick.store(present().map_or(0, NonZeroU64::get), Ordering::Release);
     }
 }

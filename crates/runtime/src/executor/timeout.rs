@@ -1,7 +1,9 @@
 //! Waits for a time, or for something else no longer than that.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 use super::timer::Timer;
 

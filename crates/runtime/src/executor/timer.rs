@@ -2,9 +2,9 @@
 
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use sys::event_loop::Alarm;
+use sys::time::Instant;
 
 /// A deadline that may move. Its timer is set when a wait first needs it, and set again only when it fires too early: a
 /// deadline that keeps moving costs nothing.

@@ -14,7 +14,7 @@ use super::clock::{micros, now};
 use super::layout::{self, Field, Header, HeaderRow, ProcessRow, WorkerField, WorkerRow};
 use super::moment::{self, MOMENTS};
 use super::states::{ChildState, State};
-use super::visits::{Visit, Visited, Visits};
+use super::visits::{Visit, VisitKeys, Visited, Visits};
 
 /// The thresholds at which the parent should look at a child; 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -318,8 +318,8 @@ impl Board {
     }
 
     /// Counts a visit that the child in a slot answered.
-    pub(super) fn count_visit(&self, slot: usize, visit: Visit<'_>) {
-        self.visits.count(slot, visit);
+    pub(super) fn count_visit(&self, slot: usize, keys: VisitKeys, visit: Visit<'_>) {
+        self.visits.count(slot, keys, visit);
     }
 
     /// What was visited in the last minutes.

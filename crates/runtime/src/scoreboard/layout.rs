@@ -1,5 +1,6 @@
 //! The rows: arrays of atomic numbers, and the meaning of each.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
@@ -103,6 +104,13 @@ pub(super) enum Field {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Series<const N: usize>(usize);
 
+impl<const N: usize> Series<N> {
+    /// The word of a counter; the last one also counts what is beyond.
+    pub(super) fn at(self, index: usize) -> usize {
+        self.0 + index.min(N - 1)
+    }
+}
+
 /// Answers with a status of 1xx to 5xx.
 pub(super) const CLASSES: Series<5> = Series(30);
 /// Requests that took longer than the previous bound but no longer than this one.
@@ -142,11 +150,11 @@ impl Gauge {
     }
 }
 
-/// A worker row, without its texts.
+/// A worker row, without what it shows of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WorkerField {
     State,
-    /// Odd while the texts are being written.
+    /// Odd while another request is being shown.
     Sequence,
     /// When the last request began, in µs since 1970.
     Began,
@@ -164,23 +172,64 @@ pub(super) enum WorkerField {
     Bytes,
 }
 
+/// Where a worker row has its client's address: two words, of an IPv6 address or of the one that stands for an IPv4 address;
+/// zeros: there is none.
+const CLIENT: usize = 12;
+
 /// The texts of a worker row: their position, and their length in words. A longer text is cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text(usize, usize);
+struct Text(usize, usize);
 
-impl Text {
-    pub(super) const fn bytes(self) -> usize {
-        self.1 * 8
+const PROTOCOL: Text = Text(TEXTS_AT, 2);
+const VHOST: Text = Text(PROTOCOL.0 + PROTOCOL.1, 10);
+const REQUEST: Text = Text(VHOST.0 + VHOST.1, 22);
+/// In the order of [`RowTexts::new`].
+const TEXTS: [Text; 3] = [PROTOCOL, VHOST, REQUEST];
+/// Where the texts begin; they go to the end of the row.
+const TEXTS_AT: usize = CLIENT + 2;
+const _: () = assert!(REQUEST.0 + REQUEST.1 == WORKER);
+
+/// How many bytes of a request line are kept.
+pub const REQUEST_ROOM: usize = REQUEST.1 * 8;
+
+/// The texts of a row, about the request being served, as the row has them: to show a request that comes again is to copy a
+/// few words.
+#[derive(Clone, Debug)]
+pub struct RowTexts {
+    words: [u64; WORKER - TEXTS_AT],
+    /// How many words of each text there are, with its end.
+    used: [u8; TEXTS.len()],
+}
+
+impl RowTexts {
+    /// From UTF-8, to be checked by the reader; cut to 16, 80 and 176 bytes.
+    pub fn new(protocol: &[u8], vhost: &[u8], request: &[u8]) -> RowTexts {
+        let mut texts = RowTexts { words: [0; WORKER - TEXTS_AT], used: [0; TEXTS.len()] };
+        for ((Text(at, room), value), used) in TEXTS.into_iter().zip([protocol, vhost, request]).zip(&mut texts.used) {
+            let (whole, rest) = value[..value.len().min(room * 8)].as_chunks();
+            let words = &mut texts.words[at - TEXTS_AT..][..room];
+            for (word, bytes) in words.iter_mut().zip(whole) {
+                *word = u64::from_ne_bytes(*bytes);
+            }
+            // The rest of a word is zeros: the text ends there.
+            if let Some(word) = words.get_mut(whole.len()) {
+                *word = rest.iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte)).to_le();
+            }
+            *used = (whole.len() + 1).min(room) as u8;
+        }
+        texts
     }
 }
 
-pub(super) const CLIENT: Text = Text(12, 6);
-pub(super) const PROTOCOL: Text = Text(18, 2);
-pub(super) const VHOST: Text = Text(20, 10);
-pub(super) const REQUEST: Text = Text(30, 18);
-
-/// How many bytes of a request line are kept.
-pub const REQUEST_ROOM: usize = REQUEST.bytes();
+/// What a row shows of a request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    /// The client's address; empty: there is none.
+    pub(super) client: String,
+    pub(super) protocol: String,
+    pub(super) vhost: String,
+    pub(super) request: String,
+}
 
 pub(super) struct HeaderRow<'a>(pub(super) &'a [AtomicU64; HEADER]);
 
@@ -239,8 +288,8 @@ impl ProcessRow<'_> {
         self.0[field as usize].fetch_sub(value, Relaxed);
     }
     /// Counts one in a series.
-    pub(super) fn tally<const N: usize>(&self, Series(at): Series<N>, index: usize) {
-        self.0[at + index.min(N - 1)].fetch_add(1, Relaxed);
+    pub(super) fn tally<const N: usize>(&self, series: Series<N>, index: usize) {
+        self.0[series.at(index)].fetch_add(1, Relaxed);
     }
     pub(super) fn series<const N: usize>(&self, Series(at): Series<N>) -> [u64; N] {
         std::array::from_fn(|index| self.0[at + index].load(Relaxed))
@@ -275,49 +324,53 @@ impl WorkerRow<'_> {
         State::of(self.load(WorkerField::State))
     }
 
-    /// Replaces texts; readers see all of the old ones or all of the new ones.
-    pub(super) fn write_texts(&self, texts: &[(Text, &[u8])]) {
+    /// Shows another request; readers see all of the old one or all of the new one.
+    pub(super) fn show(&self, client: IpAddr, texts: &RowTexts) {
         let sequence = &self.0[WorkerField::Sequence as usize];
         let even = sequence.load(Relaxed) & !1;
         sequence.store(even.wrapping_add(1), Relaxed);
         fence(Release);
-        for (text, value) in texts {
-            self.write_text(*text, value);
+        let [high, low] = match client {
+            // As the IPv6 address that stands for it (RFC 4291 section 2.5.5.2).
+            IpAddr::V4(ip) => [0, 0xffff << 32 | u64::from(ip.to_bits())],
+            IpAddr::V6(ip) => [(ip.to_bits() >> 64) as u64, ip.to_bits() as u64],
+        };
+        self.0[CLIENT].store(high, Relaxed);
+        self.0[CLIENT + 1].store(low, Relaxed);
+        for (Text(at, room), used) in TEXTS.into_iter().zip(texts.used) {
+            let used = usize::from(used).min(room);
+            for (place, word) in self.0[at..at + used].iter().zip(&texts.words[at - TEXTS_AT..]) {
+                place.store(*word, Relaxed);
+            }
         }
         sequence.store(even.wrapping_add(2), Release);
     }
 
-    /// Writes only as many words as the text has, and one with its end.
-    fn write_text(&self, Text(at, words): Text, value: &[u8]) {
-        let bytes = &value[..value.len().min(words * 8)];
-        let (whole, rest) = bytes.as_chunks();
-        for (word, place) in whole.iter().zip(&self.0[at..]) {
-            place.store(u64::from_ne_bytes(*word), Relaxed);
-        }
-        if whole.len() < words {
-            // The rest of a word is zeros: the text ends there.
-            let end = rest.iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte));
-            self.0[at + whole.len()].store(end.to_le(), Relaxed);
-        }
-    }
-
-    /// Reads texts that belong together. They are empty if the writer seems to be writing for ever: it was stopped or
-    /// killed there.
-    pub(super) fn read_texts<const N: usize>(&self, texts: [Text; N]) -> [String; N] {
+    /// Reads what belongs together. Nothing, if the writer seems to be writing for ever: it was stopped or killed there.
+    pub(super) fn shown(&self) -> Shown {
         const TRIES: usize = 64;
         let sequence = &self.0[WorkerField::Sequence as usize];
         for _ in 0..TRIES {
             let before = sequence.load(Acquire);
             if before & 1 == 0 {
-                let read = texts.map(|text| self.read_text(text));
+                let [protocol, vhost, request] = TEXTS.map(|text| self.read_text(text));
+                let shown = Shown { client: self.client(), protocol, vhost, request };
                 fence(Acquire);
                 if sequence.load(Relaxed) == before {
-                    return read;
+                    return shown;
                 }
             }
             std::hint::spin_loop();
         }
-        texts.map(|_| String::new())
+        Shown::default()
+    }
+
+    fn client(&self) -> String {
+        let [high, low] = [CLIENT, CLIENT + 1].map(|at| u128::from(self.0[at].load(Relaxed)));
+        match high << 64 | low {
+            0 => String::new(),
+            bits => Ipv6Addr::from_bits(bits).to_canonical().to_string(),
+        }
     }
 
     fn read_text(&self, Text(at, words): Text) -> String {
@@ -326,11 +379,11 @@ impl WorkerRow<'_> {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
-    /// Completes what a killed writer began: drops its half-written texts.
+    /// Completes what a killed writer began: drops what is half written.
     pub(super) fn repair(&self) {
         let sequence = &self.0[WorkerField::Sequence as usize];
         if sequence.load(Relaxed) & 1 == 1 {
-            for Text(at, _) in [CLIENT, PROTOCOL, VHOST, REQUEST] {
+            for at in TEXTS.map(|Text(at, _)| at).into_iter().chain([CLIENT, CLIENT + 1]) {
                 self.0[at].store(0, Relaxed);
             }
             sequence.fetch_add(1, AcqRel);

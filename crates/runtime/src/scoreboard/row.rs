@@ -1,12 +1,12 @@
 //! The row of a request, and what is shown there.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::net::IpAddr;
+use std::time::Duration;
 
-use super::clock::{micros, micros_at};
-use super::layout::{CLIENT, PROTOCOL, REQUEST, VHOST, WorkerField, WorkerRow};
+use super::clock::micros;
+use super::layout::{RowTexts, WorkerField, WorkerRow};
 use super::states::{Gauge, State};
-use super::visits::Visit;
+use super::visits::{Visit, VisitKeys};
 use super::workers::{Rows, Workers};
 
 /// The traffic of a connection so far: kept by the connection, since its row changes from request to request.
@@ -29,39 +29,25 @@ pub struct ServedRequest {
     pub received: u64,
     /// How long it took.
     pub took: Duration,
-    /// When it was answered.
-    pub ended: SystemTime,
+    /// When it was answered: time since 1970.
+    pub ended: Duration,
     /// Only the live page asked, to show what others do.
     pub watches: bool,
     /// It got the response of an earlier request.
     pub repeated: bool,
 }
 
-/// The texts of a row, about the request being served. UTF-8, to be checked by the reader; cut to 48, 80, 144 and 16
-/// bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Texts<'a> {
-    /// The client's address.
-    pub client: &'a [u8],
-    /// The virtual host.
-    pub vhost: &'a [u8],
-    /// The request line.
-    pub request: &'a [u8],
-    /// The protocol.
-    pub protocol: &'a [u8],
-}
-
 /// The row of a request being served, or a stand-in for one that found no row.
 #[derive(Debug)]
 pub struct Row {
-    workers: Arc<Workers>,
+    workers: &'static Workers,
     pub(super) index: Option<usize>,
     /// Found no row, and is counted as unlisted.
     unlisted: bool,
 }
 
 impl Row {
-    pub(super) fn new(workers: Arc<Workers>, index: Option<usize>, unlisted: bool) -> Row {
+    pub(super) fn new(workers: &'static Workers, index: Option<usize>, unlisted: bool) -> Row {
         Row { workers, index, unlisted }
     }
 
@@ -101,34 +87,34 @@ impl Row {
         }
     }
 
-    /// Shows the request that is served; writing the texts costs a store per eight bytes.
-    pub fn describe(&self, texts: Texts<'_>) {
-        let Some(row) = self.row() else { return };
-        let Texts { client, vhost, request, protocol } = texts;
-        row.write_texts(&[(CLIENT, client), (VHOST, vhost), (REQUEST, request), (PROTOCOL, protocol)]);
+    /// Shows the request that is served.
+    pub fn describe(&self, client: IpAddr, texts: &RowTexts) {
+        if let Some(row) = self.row() {
+            row.show(client, texts);
+        }
     }
 
-    /// Shows that a request is served (`W`) that came in at `time`, and the traffic of its connection so far.
-    pub fn begin(&self, so_far: Traffic, time: SystemTime) {
+    /// Shows that a request is served (`W`) that came in at `time` since 1970, and the traffic of its connection so far.
+    pub fn begin(&self, so_far: Traffic, time: Duration) {
         let Some(row) = self.row() else { return };
         row.store(WorkerField::ConnectionAccesses, so_far.accesses);
         row.store(WorkerField::ConnectionBytes, so_far.bytes);
-        let time = micros_at(time);
+        let time = micros(time);
         row.store(WorkerField::Began, time);
         row.store(WorkerField::Used, time);
         row.store(WorkerField::State, State::Write as u64);
     }
 
     /// Counts a request among those for its URL and its virtual host.
-    pub fn visited(&self, visit: Visit<'_>) {
-        self.workers.count_visit(visit);
+    pub fn visited(&self, keys: VisitKeys, visit: Visit<'_>) {
+        self.workers.count_visit(keys, visit);
     }
 
     /// Counts an answered request.
     pub fn finish(&self, answered: ServedRequest) {
         let (bytes, took) = (answered.sent.saturating_add(answered.received), micros(answered.took));
         self.workers.count(answered, bytes, took);
-        let now = micros_at(answered.ended);
+        let now = micros(answered.ended);
         self.workers.note_cpu(now);
         let Some(row) = self.row() else { return };
         row.store(WorkerField::Took, took);

@@ -2,9 +2,7 @@
 
 use super::board::{Board, get};
 use super::durations::BUCKETS;
-use super::layout::{
-    CLASSES, CLIENT, DURATIONS, Field, HANDSHAKES, Header, PROTOCOL, REQUEST, VHOST, WATCH, WorkerField, WorkerRow,
-};
+use super::layout::{CLASSES, DURATIONS, Field, HANDSHAKES, Header, Shown, WATCH, WorkerField, WorkerRow};
 use super::states::{ChildState, Handshake, State};
 
 /// The scoreboard at a moment. Times of day are in microseconds since 1970, durations in microseconds.
@@ -221,10 +219,10 @@ fn worker(row: &WorkerRow<'_>, life: ChildState, described: Described) -> Worker
         busy if busy.is_busy() && life == ChildState::Quiescing => State::Graceful,
         state => state,
     };
-    let [client, vhost, request, protocol] = match described {
-        Described::All => row.read_texts([CLIENT, VHOST, REQUEST, PROTOCOL]),
-        Described::Busy if state.is_busy() => row.read_texts([CLIENT, VHOST, REQUEST, PROTOCOL]),
-        Described::Busy | Described::Nobody => Default::default(),
+    let Shown { client, protocol, vhost, request } = match described {
+        Described::All => row.shown(),
+        Described::Busy if state.is_busy() => row.shown(),
+        Described::Busy | Described::Nobody => Shown::default(),
     };
     let three = |fields: [WorkerField; 3]| fields.map(|field| row.load(field));
     Worker {

@@ -1,5 +1,6 @@
 //! The scoreboard, whole at every instruction.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -10,12 +11,11 @@ fn board(processes: usize, workers: usize) -> &'static Board {
     Box::leak(Box::new(Board::new(processes, workers).expect("memory")))
 }
 
-const CLIENT: &str = "192.0.2.1";
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-fn begin(row: &Row, so_far: Traffic, client: &str, vhost: &str, request: &str, protocol: &str) {
-    let [client, vhost, request, protocol] = [client, vhost, request, protocol].map(str::as_bytes);
-    row.describe(Texts { client, vhost, request, protocol });
-    row.begin(so_far, sys::time::system_time());
+fn begin(row: &Row, so_far: Traffic, client: IpAddr, vhost: &str, request: &str, protocol: &str) {
+    row.describe(client, &RowTexts::new(protocol.as_bytes(), vhost.as_bytes(), request.as_bytes()));
+    row.begin(so_far, sys::time::realtime());
 }
 
 fn answered(status: u16, bytes: u64, took: Duration) -> ServedRequest {
@@ -24,7 +24,7 @@ fn answered(status: u16, bytes: u64, took: Duration) -> ServedRequest {
         sent: bytes,
         received: 0,
         took,
-        ended: sys::time::system_time(),
+        ended: sys::time::realtime(),
         watches: false,
         repeated: false,
     }
@@ -137,10 +137,18 @@ fn long_texts_are_cut_and_short_ones_end() {
     let long = "x".repeat(500);
     begin(&slot, Traffic::default(), CLIENT, &long, &long, &long);
     let worker = board.snapshot().processes[0].workers[0].clone();
-    assert_eq!([worker.vhost.len(), worker.request.len(), worker.protocol.len()], [80, 144, 16]);
+    assert_eq!([worker.vhost.len(), worker.request.len(), worker.protocol.len()], [80, 176, 16]);
     for length in 0..20 {
         begin(&slot, Traffic::default(), CLIENT, "", &long[..length], "");
         assert_eq!(board.snapshot().processes[0].workers[0].request.len(), length);
+    }
+    for (address, shown) in [
+        (IpAddr::V6(Ipv6Addr::LOCALHOST), "::1"),
+        (IpAddr::V6(Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped()), "10.0.0.1"),
+        (IpAddr::V6("2001:db8::a".parse().expect("an address")), "2001:db8::a"),
+    ] {
+        begin(&slot, Traffic::default(), address, "", "", "");
+        assert_eq!(board.snapshot().processes[0].workers[0].client, shown);
     }
 }
 
@@ -206,7 +214,7 @@ fn readers_never_see_torn_texts() {
     let board = board(1, 1);
     board.claim(0, 0, 1);
     let slot = Workers::start(board, 0, Rows::OfRequests).acquire();
-    let texts = ["a".repeat(40), "b".repeat(144)];
+    let texts = ["a".repeat(40), "b".repeat(176)];
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for turn in 0..20_000 {
@@ -227,7 +235,7 @@ fn the_last_ten_minutes_are_kept() {
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let row = workers.acquire();
-    row.begin(Traffic::default(), sys::time::system_time());
+    row.begin(Traffic::default(), sys::time::realtime());
     row.finish(ServedRequest { received: 20, ..answered(404, 30, Duration::from_micros(70)) });
     row.finish(ServedRequest { watches: true, ..answered(200, 9, Duration::from_micros(70)) });
     board.note_moment();
@@ -252,7 +260,12 @@ fn frequent_and_slow_urls_are_kept() {
     let board = board(5, 1);
     let visit = |slot, host: &str, path: &str, status, millis| {
         let (host, path, took) = (host.as_bytes(), path.as_bytes(), Duration::from_millis(millis));
-        board.count_visit(slot, Visit { host, path, status, took, ended: sys::time::system_time(), script: slot == 1 });
+        let keys = VisitKeys::new(host, path);
+        board.count_visit(
+            slot,
+            keys,
+            Visit { host, path, status, took, ended: sys::time::realtime(), script: slot == 1 },
+        );
     };
     for number in 0..50 {
         visit(0, "a:80", "/often", 200, 1);

@@ -7,11 +7,11 @@
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sys::shm::Shared;
 
-use super::clock::{micros, micros_at, now};
+use super::clock::{micros, now};
 
 const TABLES: usize = 4;
 /// A key may stand in one of so many slots.
@@ -47,10 +47,25 @@ pub struct Visit<'a> {
     pub status: u16,
     /// How long it took.
     pub took: Duration,
-    /// When it was answered.
-    pub ended: SystemTime,
+    /// When it was answered: time since 1970.
+    pub ended: Duration,
     /// A script ran for it.
     pub script: bool,
+}
+
+/// The keys of a virtual host and of a URL there.
+#[derive(Clone, Copy, Debug)]
+pub struct VisitKeys {
+    host: u64,
+    url: u64,
+}
+
+impl VisitKeys {
+    /// Of a virtual host with its port, and a path as it was sent.
+    pub fn new(host: &[u8], path: &[u8]) -> VisitKeys {
+        let host = key(0, host);
+        VisitKeys { host, url: key(host, path) }
+    }
 }
 
 /// What is known of a URL or a virtual host: its visits of the last five to ten minutes.
@@ -101,13 +116,10 @@ impl Visits {
     }
 
     /// Counts a visit that the child in a slot answered.
-    pub(super) fn count(&self, slot: usize, visit: Visit<'_>) {
-        let period = micros_at(visit.ended) / 1_000_000 / PERIOD;
-        let sets = self.table(slot);
-        let (urls, hosts) = sets.split_at(URLS);
-        let host = key(0, visit.host);
+    pub(super) fn count(&self, slot: usize, VisitKeys { host, url }: VisitKeys, visit: Visit<'_>) {
+        let period = micros(visit.ended) / 1_000_000 / PERIOD;
+        let (urls, hosts) = self.table(slot).split_at(URLS);
         count(&hosts[index(host, HOSTS)], host, &Visit { path: b"", ..visit }, period);
-        let url = key(host, visit.path);
         count(&urls[index(url, URLS)], url, &visit, period);
     }
 

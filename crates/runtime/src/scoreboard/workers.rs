@@ -1,6 +1,5 @@
 //! A child's own rows, as the child writes them.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -13,12 +12,12 @@ use super::durations::BOUNDS;
 use super::layout::{self, CLASSES, DURATIONS, Field, HANDSHAKES, Header, WATCH, WorkerField, WorkerRow};
 use super::row::{Row, ServedRequest};
 use super::states::{ChildState, Gauge, Handshake, State};
-use super::visits::Visit;
+use super::visits::{Visit, VisitKeys};
 
 /// The unit that has a row to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// A request, until its response is sent.
+    /// A request, until its response is sent: one thread serves all of them.
     OfRequests,
     /// A thread that serves requests: a response that only waits for its client has no row any more.
     OfThreads,
@@ -33,18 +32,21 @@ pub struct Workers {
     process: usize,
     /// The first of the rows.
     first: usize,
-    /// A bit per row, set while it is free. Not shared: it ends with the child.
+    /// A bit per row, set while it is free. Not shared with other children.
     free: Box<[AtomicU64]>,
     count: usize,
     /// The unit that has one of these rows.
     rows: Rows,
+    /// One thread alone answers this child's requests.
+    is_alone: bool,
     /// The time of the last look at the CPU time, in seconds.
     looked: AtomicU64,
 }
 
 impl Workers {
-    /// Starts the rows of this child's process slot, which makes the child running: its workers are `_`.
-    pub fn start(board: &'static Board, process: usize, rows: Rows) -> Arc<Workers> {
+    /// Starts the rows of this child's process slot, which makes the child running: its workers are `_`. They last as long as
+    /// the child.
+    pub fn start(board: &'static Board, process: usize, rows: Rows) -> &'static Workers {
         let row = board.process(process);
         let count = row.workers(board.workers_per_process());
         for index in 0..count {
@@ -56,7 +58,7 @@ impl Workers {
             row.set_life(ChildState::Running);
         }
         board.attention().raise();
-        Arc::new(Workers::of(board, process, 0, count, rows))
+        Box::leak(Box::new(Workers::of(board, process, 0, count, rows)))
     }
 
     fn of(board: &'static Board, process: usize, first: usize, count: usize, rows: Rows) -> Workers {
@@ -65,12 +67,18 @@ impl Workers {
             _ => u64::MAX,
         };
         let free = (0..count.div_ceil(64)).map(|word| AtomicU64::new(bits(word))).collect();
-        Workers { board, process, first, free, count, rows, looked: AtomicU64::new(0) }
+        let is_alone = match rows {
+            Rows::OfRequests => true,
+            Rows::OfThreads => false,
+            Rows::OfOne => board.process(process).workers(board.workers_per_process()) == 1,
+        };
+        Workers { board, process, first, free, count, rows, is_alone, looked: AtomicU64::new(0) }
     }
 
-    /// The row of the `index`th worker of this child, which serves one connection at a time.
-    pub fn only(&self, index: usize) -> Arc<Workers> {
-        Arc::new(Workers::of(self.board, self.process, self.first + index, 1, Rows::OfOne))
+    /// The row of the `index`th worker of this child, a thread that serves one connection at a time. Call it once for each thread:
+    /// it lasts as long as the child.
+    pub fn only(&self, index: usize) -> &'static Workers {
+        Box::leak(Box::new(Workers::of(self.board, self.process, self.first + index, 1, Rows::OfOne)))
     }
 
     /// How many rows there are.
@@ -90,22 +98,22 @@ impl Workers {
 
     /// Takes a free row for a request that is being read (`R`); dropping it gives it back. When all are taken the
     /// request is counted, but not listed.
-    pub fn acquire(self: &Arc<Self>) -> Row {
+    pub fn acquire(&'static self) -> Row {
         let index = self.take();
         if index.is_none() {
             self.enter(Gauge::Unlisted);
         }
-        let slot = Row::new(self.clone(), index, index.is_none());
+        let slot = Row::new(self, index, index.is_none());
         slot.state(State::Read);
         slot
     }
 
     /// A row for a request beside another one of its connection. Both share one worker: if rows belong to workers,
     /// the second request gets none, and takes none away.
-    pub fn acquire_beside(self: &Arc<Self>) -> Row {
+    pub fn acquire_beside(&'static self) -> Row {
         match self.rows {
             Rows::OfRequests => self.acquire(),
-            Rows::OfThreads | Rows::OfOne => Row::new(self.clone(), None, false),
+            Rows::OfThreads | Rows::OfOne => Row::new(self, None, false),
         }
     }
 
@@ -139,8 +147,8 @@ impl Workers {
     }
 
     /// Counts a request among those for its URL and its virtual host.
-    pub(super) fn count_visit(&self, visit: Visit<'_>) {
-        self.board.count_visit(self.process, visit);
+    pub(super) fn count_visit(&self, keys: VisitKeys, visit: Visit<'_>) {
+        self.board.count_visit(self.process, keys, visit);
     }
 
     /// Shows the state of a worker that serves one connection at a time, while no request has taken its row. For the
@@ -263,28 +271,41 @@ impl Workers {
 
     pub(super) fn count(&self, answered: ServedRequest, bytes: u64, took: u64) {
         let row = self.board.process(self.process);
-        row.tally(CLASSES, usize::from(answered.status / 100).saturating_sub(1));
+        // Where nobody else counts, plain additions do: an atomic one costs as much as twenty instructions.
+        let add = |word: usize, by: u64| match (&row.0[word], self.is_alone) {
+            (count, true) => {
+                let sum = count.load(Relaxed).wrapping_add(by);
+                count.store(sum, Relaxed);
+                sum
+            }
+            (count, false) => count.fetch_add(by, Relaxed).wrapping_add(by),
+        };
         let bucket = BOUNDS.partition_point(|bound| *bound < took);
-        row.tally(DURATIONS, bucket);
+        let counters = [
+            (CLASSES.at(usize::from(answered.status / 100).saturating_sub(1)), 1),
+            (DURATIONS.at(bucket), 1),
+            (Field::OwnBytes as usize, bytes),
+            (Field::Received as usize, answered.received),
+            (Field::Duration as usize, took),
+        ];
+        for (word, by) in counters {
+            add(word, by);
+        }
         if answered.watches {
             row.tally(WATCH, bucket);
             row.add(Field::WatchSent, answered.sent);
             row.add(Field::WatchReceived, answered.received);
         }
         if answered.repeated {
-            row.add(Field::Repeated, 1);
+            add(Field::Repeated as usize, 1);
         }
-        let counts = [(Field::OwnBytes, bytes), (Field::Received, answered.received), (Field::Duration, took)];
-        for (field, value) in counts {
-            row.add(field, value);
-        }
-        self.reaches(row.add(Field::OwnAccesses, 1), row.load(Field::QuotaRequests));
+        self.reaches(add(Field::OwnAccesses as usize, 1), row.load(Field::QuotaRequests));
     }
 
     /// Reads the CPU time once a second at most: the call costs as much as a small request.
     pub(super) fn note_cpu(&self, now: u64) {
         let second = now / 1_000_000;
-        if self.looked.swap(second, Relaxed) == second {
+        if self.looked.load(Relaxed) == second || self.looked.swap(second, Relaxed) == second {
             return;
         }
         let row = self.board.process(self.process);

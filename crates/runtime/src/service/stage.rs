@@ -6,7 +6,6 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
@@ -40,6 +39,8 @@ pub enum Stage {
 pub enum Stepping<'a> {
     /// Already over: nothing had to be waited for.
     Done(Stage),
+    /// The connection waits for its next request, as most do most of the time, in its own memory.
+    Resting(&'a mut dyn Connection),
     /// The stage waits; polling the future to its end gives the next stage.
     Waiting(Pin<Box<dyn Future<Output = Stage> + Send + 'a>>),
 }
@@ -58,6 +59,7 @@ impl Future for Stepping<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
         match &mut *self {
             Stepping::Done(stage) => Poll::Ready(*stage),
+            Stepping::Resting(connection) => connection.poll_keep_alive(cx),
             Stepping::Waiting(stage) => stage.as_mut().poll(cx),
         }
     }
@@ -72,6 +74,11 @@ pub trait Connection: Send {
     /// the end of that stage or of the response; the MPM shows everything else.
     fn step(&mut self, stage: Stage) -> Stepping<'_>;
 
+    /// Waits in [`Stage::KeepAlive`], if its step is [`Stepping::Resting`]: ready with the next stage.
+    fn poll_keep_alive(&mut self, _cx: &mut Context<'_>) -> Poll<Stage> {
+        Poll::Ready(Stage::Closed)
+    }
+
     /// Whether the client has sent anything that no stage has taken. Asks the system, as the reactor may not have seen
     /// it yet.
     fn has_input(&self) -> bool;
@@ -85,7 +92,7 @@ pub struct Accepted {
     /// The client's address.
     pub peer: SocketAddr,
     /// The scoreboard slots of this child, from which the connection takes one while it serves a request.
-    pub workers: Arc<Workers>,
+    pub workers: &'static Workers,
 }
 
 /// Work beside the connections, for as long as a child lives.

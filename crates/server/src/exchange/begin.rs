@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::KnownField;
+use sys::time::Instant;
 
 use crate::exchange::refused_head::RefusedHead;
 use crate::message::head::RequestHead;
@@ -74,9 +74,8 @@ pub(crate) fn request(
     };
     let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
-    let time = sys::time::system_time();
     let data = RequestData::new(Arc::new(head));
-    let mut request = Request::new(source, RequestKind::Main, data, Account::new(time, Instant::now()));
+    let mut request = Request::new(source, RequestKind::Main, data, Account::new(Instant::now()));
     let data = &mut request.data;
     data.header_only = method == "HEAD";
     data.method = method;

@@ -1,33 +1,62 @@
 //! The status page's texts about a request being served.
 
-use std::net::IpAddr;
+use std::time::Duration;
 
-use runtime::scoreboard::{Row, Texts, Visit};
+use runtime::scoreboard::{Row, RowTexts, Visit, VisitKeys};
 
 use crate::request::Request;
 
-/// Shows the request being served on the status page.
-pub(super) fn describe(request: &Request, row: &Row) {
-    let (mut address, mut label) = ([0; ADDRESS], [0; LABEL]);
-    row.describe(Texts {
-        client: text_of(request.client.peer.ip().to_canonical(), &mut address),
-        vhost: host_of(request, &mut label),
-        request: http::text::from_bytes(request.data.head.line()).as_bytes(),
-        protocol: protocol_of(request).as_bytes(),
-    });
+/// What the status page shows of a request and its URL, worked out once for a request that is repeated.
+pub(crate) struct Shown {
+    texts: RowTexts,
+    host: Vec<u8>,
+    keys: VisitKeys,
 }
 
-/// Counts an answered request among those for its URL and its virtual host.
-pub(super) fn visited(request: &Request, row: &Row) {
-    let mut label = [0; LABEL];
-    row.visited(Visit {
-        host: host_of(request, &mut label),
-        path: request.data.head.path(),
+impl Shown {
+    /// Of this request.
+    pub(super) fn of(request: &Request) -> Shown {
+        let mut room = [0; LABEL];
+        let host = host_of(request, &mut room);
+        Shown { texts: texts(request), host: host.to_vec(), keys: VisitKeys::new(host, request.data.head.path()) }
+    }
+}
+
+fn texts(request: &Request) -> RowTexts {
+    let mut room = [0; LABEL];
+    let line = http::text::from_bytes(request.data.head.line());
+    RowTexts::new(protocol_of(request).as_bytes(), host_of(request, &mut room), line.as_bytes())
+}
+
+/// Shows the request being served on the status page. `shown`: what is known of it.
+pub(super) fn describe(request: &Request, shown: Option<&Shown>, row: &Row) {
+    let client = request.client.peer.ip();
+    match shown {
+        Some(shown) => row.describe(client, &shown.texts),
+        None => row.describe(client, &texts(request)),
+    }
+}
+
+/// Counts an answered request among those for its URL and its virtual host. `shown`: what is known of it; `ended`: when
+/// it was, since 1970.
+pub(super) fn visited(request: &Request, shown: Option<&Shown>, ended: Duration, row: &Row) {
+    let (mut room, path) = ([0; LABEL], request.data.head.path());
+    let (host, keys) = match shown {
+        Some(shown) => (&shown.host[..], shown.keys),
+        None => {
+            let host = host_of(request, &mut room);
+            (host, VisitKeys::new(host, path))
+        }
+    };
+    let visit = Visit {
+        host,
+        path,
         status: request.response.status(),
         took: request.account.sent.duration,
-        ended: request.account.ended(),
+        ended,
         script: request.account.script.is_some(),
-    });
+    };
+    row.visited(keys, visit);
 }
 
 /// The virtual host with its port.
@@ -67,46 +96,6 @@ fn label_of<'a>(name: &str, port: u16, into: &'a mut [u8; LABEL]) -> &'a [u8] {
     &into[..used]
 }
 
-/// Room for the text of any IP address.
-const ADDRESS: usize = 48;
-
-/// The text of an address, without an allocation.
-fn text_of(ip: IpAddr, into: &mut [u8; ADDRESS]) -> &[u8] {
-    use std::io::Write;
-    let mut rest = &mut into[..];
-    let written = match ip {
-        // Runs for every request: formatting machinery would cost more than everything else in a row of the status
-        // page.
-        IpAddr::V4(ip) => {
-            let mut digits = [0; 15];
-            rest.write_all(dotted(ip.octets(), &mut digits))
-        }
-        IpAddr::V6(ip) => write!(rest, "{ip}"),
-    };
-    let left = written.map_or(ADDRESS, |()| rest.len());
-    &into[..ADDRESS - left]
-}
-
-/// Four numbers with dots between them.
-fn dotted(octets: [u8; 4], into: &mut [u8; 15]) -> &[u8] {
-    let mut len = 0;
-    let mut push = |byte| {
-        into[len] = byte;
-        len += 1;
-    };
-    for (place, octet) in octets.into_iter().enumerate() {
-        if place > 0 {
-            push(b'.');
-        }
-        for (unit, above) in [(100, octet >= 100), (10, octet >= 10), (1, true)] {
-            if above {
-                push(b'0' + octet / unit % 10);
-            }
-        }
-    }
-    &into[..len]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,14 +107,5 @@ mod tests {
             assert_eq!(label_of(name, port, &mut room), format!("{name}:{port}").as_bytes());
         }
         assert_eq!(label_of(&"\u{fc}".repeat(60), 443, &mut room), format!("{}:443", "\u{fc}".repeat(37)).as_bytes());
-    }
-
-    #[test]
-    fn addresses_as_texts() {
-        let mut room = [0; ADDRESS];
-        for text in ["0.0.0.0", "127.0.0.1", "255.255.255.255", "10.20.100.9", "::1", "fe80::1:2"] {
-            let ip: IpAddr = text.parse().expect("an address");
-            assert_eq!(text_of(ip, &mut room), text.as_bytes());
-        }
     }
 }

@@ -15,7 +15,9 @@
 //! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
 
 use std::cell::RefCell;
+use std::ffi::{CStr, CString};
 use std::hash::BuildHasher;
+use std::mem;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::ptr;
@@ -29,6 +31,7 @@ use http::h1::framing::{Framing, Persistence};
 use http::h1::response::BadField;
 use http::h2::FieldList;
 
+use crate::exchange::describe::Shown;
 use crate::message::fields::Fields;
 use crate::message::response::{Body, FilePart};
 use crate::message::sent::{Delimiter, Persist};
@@ -65,8 +68,12 @@ pub(crate) struct Repeat {
     content: Repeated,
     pub(crate) head: SentHead,
     pub(crate) delimiter: Delimiter,
+    /// What the status page shows.
+    pub(super) shown: Shown,
     /// How much text the configuration had made when the head was written.
     made: usize,
+    /// The client of nobody's request, while the request has a client.
+    nobody: Option<Arc<Client>>,
     /// Sets the variables that each request has anew, unless the configuration has set or removed them.
     renewed: Vec<SetVariable>,
 }
@@ -92,8 +99,8 @@ pub(crate) enum SentHead {
 
 /// The content of a response that may be sent again.
 enum Repeated {
-    /// A file; the part of it, if there is a body; and the findings on the way to its directory.
-    File { file: Weak<CachedFile>, part: Option<Range<u64>>, walked: Arc<Walked> },
+    /// A file at a path; the part of it, if there is a body; and the findings on the way to its directory.
+    File { file: Weak<CachedFile>, path: CString, part: Option<Range<u64>>, walked: Arc<Walked> },
     /// The page of a redirect that was decided before anything was looked at.
     Redirect(Bytes),
 }
@@ -206,14 +213,14 @@ pub(crate) fn recall(
     };
     request.account = account();
     let Some(body) = repeat.content.of(&request) else { return Known::Seen(hash) };
-    request.client = client.clone();
+    repeat.nobody = Some(mem::replace(&mut request.client, client.clone()));
     request.data.stream = stream;
     *request.made.get_mut() = repeat.made;
     for set in &repeat.renewed {
         set(&mut request);
     }
     if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
-        with_date(|now| text[*date..*date + now.len()].copy_from_slice(now));
+        with_date(request.account.time, |now| text[*date..*date + now.len()].copy_from_slice(now));
     }
     Known::Request(request, repeat, body)
 }
@@ -245,11 +252,10 @@ fn text_of(request: &Request) -> usize {
 }
 
 /// Whether the file and the way to it are as they were, by the same questions that the phases ask.
-fn holds(request: &Request, file: &CachedFile, walked: &Walked) -> bool {
+fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> bool {
     let Account { tick, start, .. } = request.account;
     let is_there = file.look.holds(tick, start) || {
-        let is_same = || sys::file::stat(&c_path(&request.mapped.filename)?).ok().map(|meta| meta == file.meta);
-        let same = is_same().unwrap_or(false);
+        let same = sys::file::stat(path).is_ok_and(|meta| meta == file.meta);
         if same {
             file.look.renew(start);
         }
@@ -306,7 +312,9 @@ impl Repeat {
             content,
             head,
             delimiter,
+            shown: Shown::of(request),
             made: request.made.load(Ordering::Relaxed),
+            nobody: None,
             renewed: renewed(request),
         }))
     }
@@ -330,8 +338,8 @@ impl Repeat {
     }
 
     /// Remembers a request that has ended.
-    pub(crate) fn remember(self: Box<Repeat>, mut request: Box<Request>) {
-        request.client = NOBODY.clone();
+    pub(crate) fn remember(mut self: Box<Repeat>, mut request: Box<Request>) {
+        request.client = self.nobody.take().unwrap_or_else(|| NOBODY.clone());
         request.mapped.served = None;
         request.mapped.walked = None;
         let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
@@ -401,7 +409,8 @@ impl Repeated {
                     Body::Bytes(bytes) => Some(file.part_of_bytes(bytes)?),
                     Body::File(part) => Some(file.part_of_file(part)?),
                 };
-                (is_small && !mapped.is_directory).then(|| Repeated::File { file: Arc::downgrade(file), part, walked })
+                let (file, path) = (Arc::downgrade(file), c_path(&mapped.filename)?);
+                (is_small && !mapped.is_directory).then_some(Repeated::File { file, path, part, walked })
             }
             (301 | 302 | 303 | 307 | 308, None) => {
                 let looked = mapped.kept.is_some() || mapped.walked.is_some() || mapped.is_directory;
@@ -418,12 +427,12 @@ impl Repeated {
 
     /// The body for another request, if the content is as it was.
     fn of(&self, request: &Request) -> Option<Body> {
-        let (file, part, walked) = match self {
+        let (file, path, part, walked) = match self {
             Repeated::Redirect(page) if page.is_empty() => return Some(Body::Empty),
             Repeated::Redirect(page) => return Some(Body::Bytes(page.clone())),
-            Repeated::File { file, part, walked } => (file.upgrade()?, part.clone(), walked),
+            Repeated::File { file, path, part, walked } => (file.upgrade()?, path, part, walked),
         };
-        if !holds(request, &file, walked) {
+        if !holds(request, &file, path, walked) {
             return None;
         }
         let Some(part) = part else { return Some(Body::Empty) };

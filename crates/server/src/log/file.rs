@@ -15,7 +15,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 use super::lost::Lost;
 use super::{keeper, program};
@@ -376,7 +378,7 @@ pub(crate) fn new_configuration() {
 
 /// Writes all buffers. Called when the process is about to wait.
 pub fn flush_all() {
-    if KEPT.swap(false, Ordering::Relaxed) {
+    if KEPT.load(Ordering::Relaxed) && KEPT.swap(false, Ordering::Relaxed) {
         let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).for_each(|file| file.flush());
         drop(files);

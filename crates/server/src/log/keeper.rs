@@ -12,11 +12,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::local::{self, SocketKind};
 use sys::process::{Fork, Pid, fork};
 use sys::signal::{Blocked, Signal};
+use sys::time::Instant;
 
 use crate::log::open::{Identity, Opened};
 use message::{Question, Sockets, decode};

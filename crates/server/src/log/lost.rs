@@ -4,9 +4,10 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::shm::Shared;
+use sys::time::Instant;
 
 /// How many logs have counters of their own; any further ones share them.
 const COUNTERS: usize = 4096;

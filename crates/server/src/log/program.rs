@@ -10,10 +10,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sys::process::Pid;
 use sys::signal::Signal;
+use sys::time::Instant;
 
 use super::LogFile;
 use super::lost::Lost;
@@ -210,7 +211,7 @@ impl Program {
         if self.is_done() {
             return;
         }
-        self.pause = match now.duration_since(self.started) {
+        self.pause = match now - self.started {
             life if life >= SHORT_LIFE => Duration::ZERO,
             _ => (self.pause * 2).clamp(PAUSE, PAUSE_MAX),
         };

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 use super::file::{LogFile, all};
 use super::keeper::{self, NAMES_MAX, Name};

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
-use std::time::UNIX_EPOCH;
 
 use conf::expr::{Access, Eval, EvalError, Expr, FileError, FileTest, MAX_FILE_SIZE, StringExpr, Subject, Variable};
 use http::date::Civil;
@@ -201,7 +200,7 @@ impl Subject for OfRequest<'_> {
 }
 
 fn value(request: &Request, variable: Variable) -> Result<Cow<'_, str>, EvalError> {
-    let seconds = || request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let seconds = || request.time().as_secs() as i64;
     let local = || {
         let now = seconds();
         Civil::of(now + i64::from(sys::time::local_offset(now)))

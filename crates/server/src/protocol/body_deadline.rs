@@ -1,9 +1,9 @@
 //! How long a client may take to send the body of a request.
 
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use runtime::executor::Timer;
+use sys::time::Instant;
 
 use crate::settings::read_timeout::BodyRules;
 

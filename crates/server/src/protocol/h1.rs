@@ -17,12 +17,12 @@ mod write;
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use http::h1::framing::{Framing, Persistence};
 use http::{Head, Parse};
 use runtime::scoreboard::Row;
 use runtime::{Connection, Stage, Stepping, tick};
+use sys::time::Instant;
 
 use super::linger::{LINGER, SHORT_LINGER};
 use crate::exchange::{self, Exchange, Received, RefusedHead};
@@ -50,12 +50,19 @@ impl Connection for Http1Connection {
             },
             Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
-            Stage::KeepAlive => Stepping::waiting(self.keep_alive()),
+            Stage::KeepAlive => {
+                self.has_waited = false;
+                Stepping::Resting(self)
+            }
             Stage::Tunnel => Stepping::waiting(self.tunnel()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
             Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),
             Stage::Closed => Stepping::Done(Stage::Closed),
         }
+    }
+
+    fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
+        self.poll_next_request(cx)
     }
 
     fn has_input(&self) -> bool {
@@ -90,16 +97,11 @@ impl Http1Connection {
                 return Some(Stage::ReadHead);
             }
         }
-        match self.repeat(&bytes) {
-            None => {
-                self.buffer = bytes;
-                None
-            }
-            next => {
-                buffers::give(bytes);
-                next
-            }
+        let next = self.repeat(&mut bytes);
+        if next.is_none() {
+            self.buffer = bytes;
         }
+        next
     }
 
     /// Serves a request: from its complete head to as much of its response as fits into the socket.

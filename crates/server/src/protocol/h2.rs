@@ -22,13 +22,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Level;
 use http::h2::{At, Broken, Config, Event, FieldList, Gone, Reason};
 use runtime::executor::Timer;
 use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
+use sys::time::Instant;
 
 use self::open_stream::OpenStream;
 use self::stream::{Common, NewStream, SeenHead};
@@ -109,7 +110,7 @@ impl Http2Connection {
         running: Running,
         transport: Arc<dyn Transport>,
         client: Arc<Client>,
-        workers: Arc<Workers>,
+        workers: &'static Workers,
         early: Vec<u8>,
     ) -> Http2Connection {
         // The server name in the TLS handshake has already selected a virtual host.
@@ -165,7 +166,7 @@ impl Http2Connection {
         running: Running,
         transport: Arc<dyn Transport>,
         client: Arc<Client>,
-        workers: Arc<Workers>,
+        workers: &'static Workers,
         (upgrade, received): (Upgrade, Vec<u8>),
     ) -> Http2Connection {
         let mut connection = Http2Connection::new(running, transport, client, workers, received);

@@ -2,10 +2,11 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::Timer;
 use runtime::{CoopBudget, Stage};
+use sys::time::Instant;
 
 use crate::transport::endpoint::Transport;
 use crate::transport::park_state::WaitingFor;

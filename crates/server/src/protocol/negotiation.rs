@@ -8,7 +8,6 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use conf::Level;
 use runtime::executor::Timer;
@@ -16,6 +15,7 @@ use runtime::scoreboard::{self, Workers};
 use runtime::{Connection, Stage, Stepping};
 use rustls::ProtocolVersion;
 use rustls::server::ClientHello;
+use sys::time::Instant;
 
 use crate::exchange::Running;
 use crate::protocol::h1::connection::{HEAD_PIECE, Http1Connection};
@@ -39,7 +39,7 @@ pub(super) struct Negotiation {
     socket: Arc<Socket>,
     local: SocketAddr,
     peer: SocketAddr,
-    workers: Arc<Workers>,
+    workers: &'static Workers,
     /// The virtual host of the address.
     host: &'static VirtualHost,
     start: Instant,
@@ -66,7 +66,7 @@ impl Negotiation {
         encryption: Option<&'static Encryption>,
         socket: Arc<Socket>,
         (local, peer): (SocketAddr, SocketAddr),
-        workers: Arc<Workers>,
+        workers: &'static Workers,
     ) -> Negotiation {
         let preface = running
             .hooks
@@ -247,7 +247,7 @@ impl Negotiation {
         );
         // The alert is a few bytes in an empty buffer; a client that does not take them is not reading.
         let _ = self.poll_flush(&mut Context::from_waker(Waker::noop()));
-        let connection = Http1Connection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
+        let connection = Http1Connection::new(self.running, self.socket.clone(), self.peer, self.workers);
         self.state = State::Negotiated(Box::new(connection));
         Stage::ShortLinger
     }
@@ -259,7 +259,7 @@ impl Negotiation {
             Level::Info,
             format_args!("AH01996: SSL handshake failed: HTTP spoken on HTTPS port; trying to send HTML error page"),
         );
-        let mut connection = Http1Connection::new(self.running, self.socket.clone(), self.peer, self.workers.clone());
+        let mut connection = Http1Connection::new(self.running, self.socket.clone(), self.peer, self.workers);
         connection.misdirected();
         self.state = State::Negotiated(Box::new(connection));
         Stage::Serve
@@ -313,7 +313,7 @@ impl Negotiation {
 
     /// Hands the connection to a protocol, with the bytes already received for it.
     fn speak<T: Transport + 'static>(&mut self, transport: Arc<T>, is_http2: bool) -> Stage {
-        let (workers, received) = (self.workers.clone(), std::mem::take(&mut self.buffer));
+        let (workers, received) = (self.workers, std::mem::take(&mut self.buffer));
         self.socket.park_state().hold(HeldMemory::Input, 0);
         let announced = self.announced;
         let tell = |client: &Client| announced.into_iter().for_each(|announced| client.announce(announced));

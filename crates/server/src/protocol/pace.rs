@@ -1,9 +1,10 @@
 //! A response that goes out no faster than its pace.
 
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::Timer;
+use sys::time::Instant;
 
 /// How often more may go out: often enough that no deadline on the client's side passes meanwhile.
 const PULSE: Duration = Duration::from_millis(500);

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::Timer;
+use sys::time::Instant;
 
 use crate::transport::stream::TunnelTraffic;
 

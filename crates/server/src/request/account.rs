@@ -2,15 +2,17 @@
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 use crate::message::sent::Sent;
 use crate::request::script_use::ScriptUse;
 
 /// The arrival of a request, its cost, and its bytes on the wire.
 pub struct Account {
-    /// When the request came in, by the clock. Modules [ask for it](crate::Request::time).
-    pub(crate) time: SystemTime,
+    /// When the request came in, by the clock: time since 1970. Modules [ask for it](crate::Request::time).
+    pub(crate) time: Duration,
     /// When the request came in, by a clock that is never set: for durations. Modules ask for the [time since
     /// then](crate::Request::elapsed).
     pub(crate) start: Instant,
@@ -29,11 +31,11 @@ pub struct Account {
 }
 
 impl Account {
-    /// For a request that came in at this time.
+    /// For a request that came in at this moment.
     #[inline]
-    pub(crate) fn new(time: SystemTime, start: Instant) -> Account {
+    pub(crate) fn new(start: Instant) -> Account {
         Account {
-            time,
+            time: sys::time::wall_clock_at(start),
             start,
             tick: None,
             sent: Sent::default(),
@@ -51,11 +53,11 @@ impl Account {
 
     /// For a request on behalf of this one: its messages are logged as this one's.
     pub(crate) fn again(&self) -> Account {
-        Account { tick: self.tick, log_id: self.log_id.clone(), ..Account::new(self.time, self.start) }
+        Account { time: self.time, tick: self.tick, log_id: self.log_id.clone(), ..Account::new(self.start) }
     }
 
-    /// When the whole response had gone out, by the clock.
-    pub(crate) fn ended(&self) -> SystemTime {
+    /// When the whole response had gone out, by the clock: time since 1970.
+    pub(crate) fn ended(&self) -> Duration {
         self.time + self.sent.duration
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::request::client::Announced;
 use crate::request::{Client, Request};
@@ -59,8 +59,8 @@ impl Request {
         self.env.get(name)
     }
 
-    /// When the request came in, by the clock; the question is recorded.
-    pub fn time(&self) -> SystemTime {
+    /// When the request came in, by the clock: time since 1970; the question is recorded.
+    pub fn time(&self) -> Duration {
         self.asks_beyond_head();
         self.account.time
     }

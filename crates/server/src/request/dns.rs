@@ -13,10 +13,11 @@ use std::hash::Hash;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::{Awaited, Load, executor, offload_apart, release_worker};
 use sys::resolve::{self, Family};
+use sys::time::Instant;
 
 /// How long a question may take: one attempt of a resolver with the usual settings.
 const WAIT: Duration = Duration::from_secs(5);

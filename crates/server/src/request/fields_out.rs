@@ -1,5 +1,7 @@
 //! The fields of a response, in the same form for every protocol.
 
+use std::time::Duration;
+
 use http::h1::response::BadField;
 
 use crate::request::Request;
@@ -54,7 +56,7 @@ impl Request {
         let has_type = has_body && self.response.content_type().is_some();
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
-        with_date(|date| put("Date", date))?;
+        with_date(sys::time::realtime_coarse(), |date| put("Date", date))?;
         if !self.server.software.is_empty() {
             put("Server", self.server.software.as_bytes())?;
         }
@@ -115,11 +117,10 @@ fn vary(request: &Request) -> Option<String> {
     Some(names.join(","))
 }
 
-/// Passes the current date, formatted once a second, to `use_it`.
-pub(crate) fn with_date<T>(use_it: impl FnOnce(&http::date::HttpDate) -> T) -> T {
+/// Passes the date of a present moment, a time since 1970, to `use_it`; it is formatted once a second.
+pub(crate) fn with_date<T>(now: Duration, use_it: impl FnOnce(&http::date::HttpDate) -> T) -> T {
     thread_local! {
         static DATE: std::cell::RefCell<http::date::DateCache> = std::cell::RefCell::default();
     }
-    let now = sys::time::realtime_coarse().as_secs() as i64;
-    DATE.with_borrow_mut(|cache| use_it(cache.text(now)))
+    DATE.with_borrow_mut(|cache| use_it(cache.text(now.as_secs() as i64)))
 }

@@ -1,6 +1,8 @@
 //! `RequestReadTimeout`: the deadlines for a handshake and for a request's head and body.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sys::time::Instant;
 
 /// How long a head or a body may take (`RequestReadTimeout`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use http::text::to_bytes;
 use sys::file::Meta;
 use sys::inotify::{Change, Inotify, News};
+use sys::time::Instant;
 
 use runtime::tick::Look;
 

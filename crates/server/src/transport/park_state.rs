@@ -9,11 +9,12 @@
 //! What is usual is not counted, so that the budget meets nobody who behaves.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Level;
+use sys::time::Instant;
 
 /// What a connection may hold of one kind without being counted, in bytes: twice the size of heads from browsers with
 /// many cookies, or a record of TLS.
@@ -73,6 +74,8 @@ struct Entry {
     /// An [`Evicted`]; 0: it may stay.
     evicted: AtomicU8,
     waker: Mutex<Option<Waker>>,
+    /// The task whose waker that is, identified by its data; 0: nobody's.
+    wakes: AtomicUsize,
 }
 
 /// The record of one connection.
@@ -107,11 +110,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// µs on a clock of this process; never 0.
+/// µs on the monotonic clock; never 0.
 fn micros(at: Instant) -> u64 {
-    static BEGUN: OnceLock<Instant> = OnceLock::new();
-    let begun = *BEGUN.get_or_init(Instant::now);
-    u64::try_from(at.saturating_duration_since(begun).as_micros()).unwrap_or(u64::MAX >> 3).max(1)
+    (at.nanoseconds() / 1000).max(1)
 }
 
 /// Sets the budget of this process, one of `children`.
@@ -178,7 +179,9 @@ impl ParkState {
     /// The connection does not wait any more.
     pub(crate) fn go_on(&self) {
         self.entry.waits.store(0, Ordering::Relaxed);
-        let _ = self.entry.evicted.compare_exchange(Evicted::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
+        if self.entry.evicted.load(Ordering::Relaxed) == Evicted::Place as u8 {
+            let _ = self.entry.evicted.compare_exchange(Evicted::Place as u8, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// The connection holds so many bytes of a kind.
@@ -228,11 +231,14 @@ impl ParkState {
         };
         // A thread with only one connection finds out when it looks next: to be woken by others would cost it a system
         // call with each wait, and there are few such connections.
-        if evicted().is_pending() && sys::watch::serves_many() {
-            let mut waker = lock(&self.entry.waker);
-            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                *waker = Some(cx.waker().clone());
-            }
+        let task = cx.waker().data().addr();
+        if self.entry.wakes.load(Ordering::Acquire) != task && sys::watch::serves_many() {
+            let before = {
+                let mut waker = lock(&self.entry.waker);
+                self.entry.wakes.store(task, Ordering::Release);
+                waker.replace(cx.waker().clone())
+            };
+            drop(before);
         }
         evicted()
     }
@@ -245,7 +251,11 @@ impl Entry {
 
     fn evict(&self, why: Evicted) {
         self.evicted.store(why as u8, Ordering::Release);
-        let waker = lock(&self.waker).take();
+        let waker = {
+            let mut waker = lock(&self.waker);
+            self.wakes.store(0, Ordering::Relaxed);
+            waker.take()
+        };
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -375,7 +385,6 @@ mod tests {
     /// Who is closing, then who has waited longest; not who has only just fallen silent.
     #[test]
     fn places_go_to_those_that_speak() {
-        micros(Instant::now());
         let now = Instant::now() + Duration::from_secs(1);
         let waits = [
             (WaitingFor::Head, 0),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::Instant;
 
 use super::shared::{Shared, present};
 use super::timers::Key;
+use crate::time::Instant;
 
 /// A deadline that wakes a task, unless this is dropped first.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Alarm {
     /// Whether it will still wake its task, at `deadline` at the latest.
     pub fn rings_by(&self, deadline: Instant) -> bool {
         let timers = &self.shared.timers;
-        self.key.0 <= timers.nanoseconds(deadline) && self.key.0 > timers.passed.load(Ordering::Acquire)
+        self.key.0 <= deadline && self.key.0.nanoseconds() > timers.passed.load(Ordering::Acquire)
     }
 
     fn cancel(&self) {
@@ -55,7 +55,7 @@ impl Shared {
         let (key, first) = {
             let mut set = self.timers.set();
             set.last += 1;
-            let key = (self.timers.nanoseconds(at), set.last);
+            let key = (at, set.last);
             set.wakers.insert(key, waker.clone());
             (key, set.wakers.first_key_value().is_some_and(|(first, _)| *first == key))
         };

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 
 use super::readiness::{FAILED, READ, READ_CLOSED, Readiness, WRITE, WRITE_CLOSED};
 use super::slab::{Number, Slab};
+use crate::block_on;
 use crate::event_fd::EventFd;
 
 /// The most events that one look returns. The rest come with the next one.
@@ -41,11 +43,11 @@ impl Reactor {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for events, for `timeout` nanoseconds at most (`None`: without end). Adds the wakers of tasks that wait
+    /// Looks for events, for `timeout` at most (`None`: without end). Adds the wakers of tasks that wait
     /// for them to `woken`; `events` is room for the events. Returns whether there were any.
     pub(super) fn poll(
         &self,
-        timeout: Option<u64>,
+        timeout: Option<Duration>,
         events: &mut Vec<Event>,
         woken: &mut Vec<Waker>,
     ) -> io::Result<bool> {
@@ -67,9 +69,8 @@ impl Reactor {
     }
 }
 
-/// Rounded up to milliseconds: a wait that ends too early would only lead to another one.
-fn timespec(nanoseconds: u64) -> Timespec {
-    let milliseconds = i64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(i64::MAX).min(i32::MAX.into());
+fn timespec(time: Duration) -> Timespec {
+    let milliseconds = i64::from(block_on::milliseconds(time));
     Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
 }
 

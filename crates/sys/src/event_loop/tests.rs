@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::shared::present;
 use super::*;
+use crate::time::Instant;
 use crate::watch::{Watched, watch, watch_exclusively};
 
 /// Longer than anything here takes.

@@ -6,12 +6,13 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null, null_mut};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Rows, Size, SqlError, Value, text};
 use crate::library::functions;
+use crate::time::Instant;
 
 /// The library's connection and result, which are opaque.
 enum Conn {}

@@ -3,10 +3,11 @@
 use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Rows, Size, SqlError, Value, text};
 use crate::library::functions;
+use crate::time::Instant;
 
 /// The library's connection and statement, which are opaque.
 enum Db {}

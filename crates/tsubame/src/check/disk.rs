@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::words::words;
 use conf::{Cause, Level, Node, Origin, SettingsMap};
@@ -14,6 +14,7 @@ use server::core::{CoreDir, HandlerName, options};
 use server::module::handler_of_file;
 use server::survey::{self, AccessFile, Surveyed};
 use server::{Server, VirtualHost};
+use sys::time::Instant;
 
 use super::report::Report;
 use super::{lines, mistakes, scripts};

@@ -174,7 +174,7 @@ impl Endpoint for Ends {
 struct Lines {
     running: Running,
     client: Arc<Client>,
-    workers: Arc<Workers>,
+    workers: &'static Workers,
     socket: Option<std::os::fd::OwnedFd>,
     stream: Option<Descriptor>,
     received: Vec<u8>,

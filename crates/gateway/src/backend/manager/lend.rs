@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::{timeout, yield_now};
+use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::shared::{PIECE, Shared};

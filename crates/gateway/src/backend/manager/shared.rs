@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::{Task, sleep, spawn};
 use sys::process::Pid;
 use sys::signal::Signal;
+use sys::time::Instant;
 
 use super::start;
 use crate::backend::class::{Class, Version};

@@ -2,11 +2,12 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::Awaited;
 use sys::local::Unnamed;
 use sys::process::Pid;
+use sys::time::Instant;
 
 use crate::backend::class::Version;
 use crate::backend::lease_state::LeaseCell;

@@ -2,7 +2,8 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+
+use sys::time::Instant;
 
 use super::backend::Backend;
 use super::{Granted, Pool};

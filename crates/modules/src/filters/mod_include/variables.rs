@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
 
 use server::fields::Value;
 use server::paths::base_name;
@@ -204,7 +203,7 @@ impl Variables {
     }
 
     fn date(&self, page: &Request, name: &str, format: &str) -> String {
-        let now = page.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+        let now = page.time().as_secs() as i64;
         let is_gmt = name.eq_ignore_ascii_case(DATES[1]);
         written(if name.eq_ignore_ascii_case(DATES[2]) { self.modified } else { now }, format, is_gmt)
     }

@@ -6,13 +6,14 @@
 //! a few snapshots a second, however many viewers there are.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gateway::backend::stats::PoolStats;
 use gateway::gate::{GateStatus, ScriptStats};
 use runtime::scoreboard::{BOUNDS, BUCKETS, Handshake, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Map, Value, json};
+use sys::time::Instant;
 
 use super::facts::{Counts, Facts};
 use super::workers::rows;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use server::{Previous, Request};
 use sys::process::Status;
@@ -112,10 +112,10 @@ impl Field {
             What::Handler => handler::<E>(out, request, original),
             What::Status => number(out, original.map_or(request.response.status(), |original| original.status).into()),
             What::Time(item) if item.is_number() => {
-                item.write(out, since_1970(request), sent.duration);
+                item.write(out, request.time(), sent.duration);
                 FieldKind::Number
             }
-            What::Time(item) => own::<E>(out, |out| item.write(out, since_1970(request), sent.duration)),
+            What::Time(item) => own::<E>(out, |out| item.write(out, request.time(), sent.duration)),
             What::Duration(unit) => duration(out, sent.duration, *unit),
             What::User => {
                 let own = || request.login.user.as_deref().or(request.account.user.as_deref());
@@ -225,10 +225,6 @@ fn requests(request: &Request) -> u32 {
 fn is_last_but_one(request: &Request) -> bool {
     let max = request.vhost.max_keep_alive_requests();
     max > 0 && request.client().connection().keepalives.load(Relaxed) + 1 >= max
-}
-
-fn since_1970(request: &Request) -> Duration {
-    request.time().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn duration(out: &mut Vec<u8>, duration: Duration, unit: Unit) -> FieldKind {

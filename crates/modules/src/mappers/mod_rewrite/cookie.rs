@@ -1,7 +1,5 @@
 //! Cookies that rules set: `CO=name:value:domain:minutes:path:secure:httponly:samesite`.
 
-use std::time::UNIX_EPOCH;
-
 use http::date::http_date;
 use server::Request;
 
@@ -54,7 +52,7 @@ fn is_noted(request: &Request, note: &str) -> bool {
 
 /// `Wed, 25-Nov-2026 10:00:00 GMT`
 fn expiry(pass: &Pass<'_>, minutes: i64) -> String {
-    let now = pass.request.time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let now = pass.request.time().as_secs() as i64;
     let date = http_date(now + 60 * minutes);
     let date = String::from_utf8_lossy(&date);
     // The date of an HTTP field, with dashes.

@@ -2,10 +2,11 @@
 //! certificate.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use instant_acme::{AuthorizationStatus, Error, Order, OrderStatus, Problem};
 use runtime::executor::sleep;
+use sys::time::Instant;
 
 use super::client::Client;
 use super::notify;

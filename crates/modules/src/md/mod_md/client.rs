@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_types::{Request, Response};
@@ -14,6 +14,7 @@ use runtime::executor::{Descriptor, timeout_at};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use sys::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use crate::http_client::{STEP, connect, endpoint, exchange, parse, read, write};

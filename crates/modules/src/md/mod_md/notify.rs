@@ -3,10 +3,11 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::words::words;
 use runtime::executor::sleep;
+use sys::time::Instant;
 
 /// The time limit of a program, which may have to change a DNS zone.
 const PATIENCE: Duration = Duration::from_secs(300);

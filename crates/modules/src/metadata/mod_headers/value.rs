@@ -87,7 +87,7 @@ impl Value {
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Time => {
-                    let since = request.time().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+                    let since = request.time();
                     out.push_str(&format!("t={}", since.as_micros()));
                 }
                 Part::Duration => out.push_str(&format!("D={}", request.elapsed().as_micros())),

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::PrivateKeyDer;
 use sys::poll::any_readable;
@@ -18,6 +18,7 @@ use sys::process::{Pid, end_of, reap};
 use sys::signal::Signal;
 use sys::spawn::Spawn;
 use sys::terminal::Terminal;
+use sys::time::Instant;
 
 use super::keys::Encrypted;
 use super::values::PassPhrase;

@@ -1,9 +1,10 @@
 //! The HTTP side of OCSP (RFC 6960 appendix A): asks a responder.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runtime::executor::timeout_at;
+use sys::time::Instant;
 
 use crate::http_client;
 

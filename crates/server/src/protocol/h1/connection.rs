@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::h1::framing::Persistence;
 use runtime::Stage;
 use runtime::executor::Timer;
 use runtime::scoreboard::Workers;
+use sys::time::Instant;
 
 use super::body::Incoming;
 use crate::exchange::{Exchange, RefusedHead, Running};
@@ -32,13 +32,15 @@ pub(in crate::protocol) struct Http1Connection {
     pub(super) transport: Arc<dyn Transport>,
     /// Sends interim responses; a request has it until its response begins.
     pub(super) interim: Option<Arc<dyn Interim>>,
-    pub(super) workers: Arc<Workers>,
+    pub(super) workers: &'static Workers,
     /// Bytes sent and received with the requests that were answered.
     pub(super) traffic: u64,
     /// The deadline for the next request: `KeepAliveTimeout` of the last request's virtual host.
     pub(super) idle_until: Instant,
     /// Since when it has waited for that request.
     pub(super) idle_since: Instant,
+    /// The request was not there when the wait began.
+    pub(super) has_waited: bool,
     pub(super) timer: Timer,
     /// Received and not served yet.
     pub(super) buffer: Vec<u8>,
@@ -76,7 +78,7 @@ impl Http1Connection {
         running: Running,
         transport: Arc<T>,
         peer: SocketAddr,
-        workers: Arc<Workers>,
+        workers: &'static Workers,
     ) -> Http1Connection
     where
         T: Transport + 'static,
@@ -91,6 +93,7 @@ impl Http1Connection {
             traffic: 0,
             idle_until: now,
             idle_since: now,
+            has_waited: false,
             timer: Timer::default(),
             buffer: Vec::new(),
             preface: None,

@@ -1,8 +1,9 @@
 //! The short way of a request whose head an earlier one had.
 
-use std::time::Instant;
+use std::mem;
 
 use runtime::{Stage, tick};
+use sys::time::Instant;
 
 use super::connection::{Http1Connection, Sending};
 use super::head::write_head;
@@ -10,19 +11,18 @@ use super::outgoing::Outgoing;
 use super::write::Composed;
 use crate::exchange::Exchange;
 use crate::exchange::repeat::{self, Known, SentHead};
-use crate::message::buffers;
 use crate::request::Account;
 
 impl Http1Connection {
-    /// Answers the request whose head these bytes are as an earlier one with the same head was answered. `None`: it goes
-    /// through the phases.
-    pub(super) fn repeat(&mut self, head: &[u8]) -> Option<Stage> {
+    /// Answers the request whose head these bytes are as an earlier one with the same head was answered, from the same buffer.
+    /// `None`: it goes through the phases.
+    pub(super) fn repeat(&mut self, bytes: &mut Vec<u8>) -> Option<Stage> {
         if !self.running.hooks.are_repeatable || self.refused.is_some() {
             return None;
         }
         let tick = self.announced.inspect(|tick| tick::resume(*tick));
-        let account = || Account::new(sys::time::system_time(), Instant::now()).announced_in(tick);
-        let (mut request, again, body) = match repeat::recall(head, self.running.server, &self.client, None, account) {
+        let account = || Account::new(Instant::now()).announced_in(tick);
+        let (mut request, again, body) = match repeat::recall(bytes, self.running.server, &self.client, None, account) {
             Known::Request(request, again, body) => (request, again, body),
             Known::Seen(hash) => {
                 self.seen_before = Some(hash);
@@ -41,11 +41,15 @@ impl Http1Connection {
             }
         };
         let persist = self.persist(&request, true);
-        let mut front = buffers::take();
+        let mut front = mem::take(bytes);
+        front.clear();
         match persist == before {
             true => front.extend_from_slice(text),
             false if write_head(&mut request, again.delimiter, persist, &mut front).is_none() => {}
-            false => return None,
+            false => {
+                *bytes = request.data.head.text().to_vec();
+                return None;
+            }
         }
         self.announced = None;
         self.received = request.data.head.len();

@@ -100,8 +100,7 @@ impl Http1Connection {
             return next;
         }
         let (transport, client) = (self.transport.clone(), Arc::clone(&self.client));
-        let connection =
-            Http2Connection::upgraded(self.running, transport, client, self.workers.clone(), (upgrade, received));
+        let connection = Http2Connection::upgraded(self.running, transport, client, self.workers, (upgrade, received));
         self.upgraded = Some(Box::new(connection));
         Stage::Serve
     }

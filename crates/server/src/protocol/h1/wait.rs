@@ -1,7 +1,5 @@
 //! The stages that only wait for the client: the next request, and the end.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,28 +11,9 @@ use crate::transport::park_state::WaitingFor;
 use runtime::tick;
 
 impl Http1Connection {
-    /// Waits for the next request.
-    pub(super) fn keep_alive(&mut self) -> Idle<'_> {
-        Idle { connection: self, waited: false }
-    }
-
-    /// Shuts our side, and drains what the client still sends.
-    pub(super) async fn linger(&mut self, at_most: Duration) -> Stage {
-        linger(&*self.transport, &mut self.timer, self.workers.are_held(), at_most).await
-    }
-}
-
-/// A connection that waits for its next request. Written by hand because thousands of them wait: it holds only this.
-pub(super) struct Idle<'a> {
-    connection: &'a mut Http1Connection,
-    waited: bool,
-}
-
-impl Future for Idle<'_> {
-    type Output = Stage;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
-        let Http1Connection { transport, buffer, timer, idle_until, idle_since, .. } = &mut *self.connection;
+    /// Waits for the next request. Thousands of connections wait: none of them takes memory for that.
+    pub(super) fn poll_next_request(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
+        let Http1Connection { transport, buffer, timer, idle_until, idle_since, .. } = self;
         let read = match transport.poll_read(cx, buffer, HEAD_PIECE) {
             Poll::Ready(read) => read,
             Poll::Pending => {
@@ -54,11 +33,15 @@ impl Future for Idle<'_> {
                 if next.is_ready() {
                     park_state.go_on();
                 }
-                self.waited = true;
+                self.has_waited = true;
                 return next;
             }
         };
-        let next = match read {
+        if self.has_waited {
+            transport.park_state().go_on();
+        }
+        self.announced = tick::present().filter(|_| self.has_waited);
+        Poll::Ready(match read {
             Ok(0) => {
                 // The client's announcement of its end is answered with ours (RFC 8446 section 6.1).
                 transport.close();
@@ -66,12 +49,11 @@ impl Future for Idle<'_> {
             }
             Ok(_) => Stage::Serve,
             Err(_) => Stage::Closed,
-        };
-        let waited = self.waited;
-        if waited {
-            self.connection.transport.park_state().go_on();
-        }
-        self.connection.announced = tick::present().filter(|_| waited);
-        Poll::Ready(next)
+        })
+    }
+
+    /// Shuts our side, and drains what the client still sends.
+    pub(super) async fn linger(&mut self, at_most: Duration) -> Stage {
+        linger(&*self.transport, &mut self.timer, self.workers.are_held(), at_most).await
     }
 }

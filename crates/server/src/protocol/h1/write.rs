@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use runtime::Stage;
+use sys::time::Instant;
 
 use super::body::Incoming;
 use super::connection::{Http1Connection, Sending};

@@ -1,11 +1,11 @@
 //! The short way of a stream whose head an earlier one had.
 
 use std::num::NonZeroU64;
-use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use http::h2::At;
 use runtime::tick;
+use sys::time::Instant;
 
 use super::stream::{Common, Counted, Listed, SeenHead};
 use super::wire::State;
@@ -24,7 +24,7 @@ pub(super) fn repeat(
     state: &mut State,
     at: At,
     tick: Option<NonZeroU64>,
-    arrived: &mut Option<(SystemTime, Instant)>,
+    arrived: &mut Option<Instant>,
 ) -> Result<(), Option<SeenHead>> {
     if !common.running.hooks.are_repeatable {
         return Err(None);
@@ -32,8 +32,8 @@ pub(super) fn repeat(
     let text = state.protocol.fields().text().ok_or(None)?;
     let tick = tick.inspect(|tick| tick::resume(*tick));
     let account = || {
-        let (time, start) = *arrived.get_or_insert_with(|| (sys::time::system_time(), Instant::now()));
-        Account::new(time, start).announced_in(tick)
+        let start = *arrived.get_or_insert_with(Instant::now);
+        Account::new(start).announced_in(tick)
     };
     let stream = StreamId { number: at.number(), ..common.first };
     let (mut request, again, body) =
@@ -53,7 +53,7 @@ pub(super) fn repeat(
     };
     let mut head = 0;
     let sent: Result<bool, ()> = state.protocol.head(at, request.response.status(), bytes.is_empty(), |writer| {
-        with_date(|date| writer.field_again(b"date", date));
+        with_date(request.account.time, |date| writer.field_again(b"date", date));
         fields.iter().for_each(|(name, value)| writer.field_again(name, value));
         head = writer.size();
         Ok(())
@@ -63,7 +63,7 @@ pub(super) fn repeat(
     }
     request.account.sent.keepalive = true;
     request.account.sent.head = Some((again.delimiter, Persist { keep: true, announce: None }));
-    let _counted = Counted::of(&common.workers);
+    let _counted = Counted::of(common.workers);
     let listed = Listed::of(&common.is_listed);
     let row = match listed {
         Some(_) => common.workers.acquire(),

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use conf::Level;
@@ -12,6 +12,7 @@ use http::h1::response::BadField;
 use http::h2::{HeadWriter, Reason};
 use runtime::CoopBudget;
 use runtime::executor::Timer;
+use sys::time::Instant;
 
 use super::open_stream::{Ended, OpenStream};
 use super::wire::Holding;

@@ -31,7 +31,7 @@ use crate::site::vhost::VirtualHost;
 pub(super) struct Common {
     pub(super) running: Running,
     pub(super) client: Arc<Client>,
-    pub(super) workers: Arc<Workers>,
+    pub(super) workers: &'static Workers,
     /// Stream number 0, the first of the connection.
     pub(super) first: StreamId,
     pub(super) wire: Arc<Wire>,
@@ -101,7 +101,7 @@ pub(super) struct NewStream {
 
 /// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
-    let _counted = Counted::of(&common.workers);
+    let _counted = Counted::of(common.workers);
     let NewStream { stream, asked, ends, tick, seen, .. } = begun;
     let listed = Listed::of(&common.is_listed);
     let row = match listed {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Origin;
 use runtime::HelperProcess;
@@ -19,6 +19,7 @@ use sys::process::{Pid, end_of, has_ended, reap};
 use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 use sys::spawn::{Directory, Spawn};
+use sys::time::Instant;
 
 use super::Map;
 use super::program::{FAILED, NONE, Program, TEXT_MAX, VALUE};

@@ -11,13 +11,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conf::Cmd;
 use runtime::executor::{Descriptor, sleep, timeout_at};
 use server::Request;
 use server::core::CoreServer;
 use sys::cred::{Identity, group, user};
+use sys::time::Instant;
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// The longest key and the longest answer, in bytes.
