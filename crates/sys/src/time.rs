@@ -43,8 +43,8 @@ impl Instant {
         self.0
     }
 
-    /// The time left until this deadline; nothing, once it has passed. By the cheaper clock while it is far away, so up to 4 ms
-    /// too long.
+    /// The time left until this deadline; nothing, once it has passed. By the cheaper clock while it is far away, so too long by
+    /// a tick of the kernel's timer, which is 4 ms on most machines.
     pub(crate) fn left(self) -> Duration {
         const FAR: Duration = Duration::from_secs(1);
         let coarse = self - Instant::coarse();
@@ -116,10 +116,25 @@ pub fn wall_clock_at(moment: Instant) -> Duration {
     }
     let (mut ahead, until) = AHEAD.get();
     if moment >= until {
-        ahead = nanoseconds(realtime()).wrapping_sub(Instant::now().0);
+        ahead = how_far_ahead();
         AHEAD.set((ahead, moment + HOLDS));
     }
     Duration::from_nanos(moment.0.wrapping_add(ahead))
+}
+
+/// How far the wall clock is ahead of the monotonic one, in nanoseconds: read again if something came between the readings.
+fn how_far_ahead() -> u64 {
+    const APART: Duration = Duration::from_micros(20);
+    const TRIES: usize = 5;
+    let mut ahead = 0;
+    for _ in 0..TRIES {
+        let (before, wall, after) = (Instant::now(), realtime(), Instant::now());
+        ahead = nanoseconds(wall).wrapping_sub(after.0);
+        if after - before < APART {
+            break;
+        }
+    }
+    ahead
 }
 
 /// Like [`realtime`], up to 4 ms late and several times cheaper: the time of the last timer tick.

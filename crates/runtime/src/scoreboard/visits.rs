@@ -211,7 +211,8 @@ const ALL: [VisitField; KINDS] =
 /// Where a new period has begun, its counts begin again. A visit that is counted at that very moment may be lost.
 fn begin_period(slot: &Row, began: &AtomicU64, period: u64) {
     let seen = began.load(Relaxed);
-    if seen == period || began.compare_exchange(seen, period, AcqRel, Relaxed).is_err() {
+    // Whoever ended just before counts into the new period.
+    if seen == period || seen == period + 1 || began.compare_exchange(seen, period, AcqRel, Relaxed).is_err() {
         return;
     }
     for kind in ALL {

@@ -1,5 +1,6 @@
 //! A child's own rows, as the child writes them.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -37,6 +38,8 @@ pub struct Workers {
     count: usize,
     /// The unit that has one of these rows.
     rows: Rows,
+    /// Each of them on its own, where threads have asked for it.
+    only: OnceLock<Box<[OnceLock<Workers>]>>,
     /// One thread alone answers this child's requests.
     is_alone: bool,
     /// The time of the last look at the CPU time, in seconds.
@@ -72,13 +75,13 @@ impl Workers {
             Rows::OfThreads => false,
             Rows::OfOne => board.process(process).workers(board.workers_per_process()) == 1,
         };
-        Workers { board, process, first, free, count, rows, is_alone, looked: AtomicU64::new(0) }
+        Workers { board, process, first, free, count, rows, only: OnceLock::new(), is_alone, looked: AtomicU64::new(0) }
     }
 
-    /// The row of the `index`th worker of this child, a thread that serves one connection at a time. Call it once for each thread:
-    /// it lasts as long as the child.
-    pub fn only(&self, index: usize) -> &'static Workers {
-        Box::leak(Box::new(Workers::of(self.board, self.process, self.first + index, 1, Rows::OfOne)))
+    /// The row of the `index`th worker of this child, a thread that serves one connection at a time.
+    pub fn only(&'static self, index: usize) -> &'static Workers {
+        let only = self.only.get_or_init(|| (0..self.count).map(|_| OnceLock::new()).collect());
+        only[index].get_or_init(|| Workers::of(self.board, self.process, self.first + index, 1, Rows::OfOne))
     }
 
     /// How many rows there are.

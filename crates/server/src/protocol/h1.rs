@@ -44,16 +44,16 @@ impl Connection for Http1Connection {
             return self.upgraded.as_mut().map_or(Stepping::Done(Stage::Closed), |upgraded| upgraded.step(stage));
         }
         match stage {
-            Stage::Serve => match self.serve_at_once() {
-                Some(next) => Stepping::Done(next),
-                None => Stepping::waiting(self.serve()),
-            },
+            Stage::Serve => {
+                self.go_on();
+                match self.serve_at_once() {
+                    Some(next) => Stepping::Done(next),
+                    None => Stepping::waiting(self.serve()),
+                }
+            }
             Stage::ReadHead => Stepping::waiting(self.read_head()),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
-            Stage::KeepAlive => {
-                self.has_waited = false;
-                Stepping::Resting(self)
-            }
+            Stage::KeepAlive => Stepping::Resting(self),
             Stage::Tunnel => Stepping::waiting(self.tunnel()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
             Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),

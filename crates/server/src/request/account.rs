@@ -34,8 +34,12 @@ impl Account {
     /// For a request that came in at this moment.
     #[inline]
     pub(crate) fn new(start: Instant) -> Account {
+        Account::at(sys::time::wall_clock_at(start), start)
+    }
+
+    fn at(time: Duration, start: Instant) -> Account {
         Account {
-            time: sys::time::wall_clock_at(start),
+            time,
             start,
             tick: None,
             sent: Sent::default(),
@@ -53,7 +57,7 @@ impl Account {
 
     /// For a request on behalf of this one: its messages are logged as this one's.
     pub(crate) fn again(&self) -> Account {
-        Account { time: self.time, tick: self.tick, log_id: self.log_id.clone(), ..Account::new(self.start) }
+        Account { tick: self.tick, log_id: self.log_id.clone(), ..Account::at(self.time, self.start) }
     }
 
     /// When the whole response had gone out, by the clock: time since 1970.

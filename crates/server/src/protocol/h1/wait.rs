@@ -37,19 +37,24 @@ impl Http1Connection {
                 return next;
             }
         };
-        if self.has_waited {
-            transport.park_state().go_on();
-        }
         self.announced = tick::present().filter(|_| self.has_waited);
+        self.go_on();
         Poll::Ready(match read {
             Ok(0) => {
                 // The client's announcement of its end is answered with ours (RFC 8446 section 6.1).
-                transport.close();
+                self.transport.close();
                 Stage::Closed
             }
             Ok(_) => Stage::Serve,
             Err(_) => Stage::Closed,
         })
+    }
+
+    /// The wait for the next request is over, or was given up.
+    pub(super) fn go_on(&mut self) {
+        if std::mem::take(&mut self.has_waited) {
+            self.transport.park_state().go_on();
+        }
     }
 
     /// Shuts our side, and drains what the client still sends.
