@@ -116,23 +116,25 @@ pub fn wall_clock_at(moment: Instant) -> Duration {
     }
     let (mut ahead, until) = AHEAD.get();
     if moment >= until {
-        ahead = how_far_ahead();
+        ahead = how_far_ahead(moment);
         AHEAD.set((ahead, moment + HOLDS));
     }
     Duration::from_nanos(moment.0.wrapping_add(ahead))
 }
 
-/// How far the wall clock is ahead of the monotonic one, in nanoseconds: read again if something came between the readings.
-fn how_far_ahead() -> u64 {
-    const APART: Duration = Duration::from_micros(20);
+/// How far the wall clock is ahead of the monotonic one, in nanoseconds, if this was the last reading of that: both are read
+/// again if something came between the readings.
+fn how_far_ahead(mut before: Instant) -> u64 {
+    const APART: Duration = Duration::from_millis(1);
     const TRIES: usize = 5;
     let mut ahead = 0;
     for _ in 0..TRIES {
-        let (before, wall, after) = (Instant::now(), realtime(), Instant::now());
+        let (wall, after) = (realtime(), Instant::now());
         ahead = nanoseconds(wall).wrapping_sub(after.0);
         if after - before < APART {
             break;
         }
+        before = after;
     }
     ahead
 }
