@@ -1,5 +1,7 @@
 //! Field names: those that the server itself looks up have a number, so that a look-up is an array access.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 /// A field name to look up: one of the [`KnownField`] ones, or any other.
 ///
 /// `"accept".into()` classifies the text, so callers may always write the plain name.
@@ -9,6 +11,17 @@ pub enum Name<'n> {
     Known(KnownField),
     /// Any other; compared without regard to ASCII case.
     Other(&'n str),
+}
+
+impl Name<'_> {
+    /// Which known name this is.
+    #[must_use]
+    pub fn known(self) -> Option<KnownField> {
+        match self {
+            Name::Known(known) => Some(known),
+            Name::Other(_) => None,
+        }
+    }
 }
 
 impl From<KnownField> for Name<'_> {
@@ -27,6 +40,58 @@ impl<'n> From<&'n str> for Name<'n> {
 #[must_use]
 pub fn is_valid(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|&byte| crate::scan::is_token(byte))
+}
+
+/// A set of names of fields: each known name by itself, and all other names together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet(u32);
+
+const _: () = assert!(KnownField::ALL.len() < u32::BITS as usize);
+
+impl FieldSet {
+    /// All names.
+    pub const ALL: FieldSet = FieldSet(u32::MAX);
+
+    /// The set of this known name; `None`: that of all other names.
+    #[must_use]
+    pub const fn of(name: Option<KnownField>) -> FieldSet {
+        match name {
+            Some(known) => FieldSet(1 << known as u32),
+            None => FieldSet(1 << (u32::BITS - 1)),
+        }
+    }
+
+    /// The names of both sets.
+    #[must_use]
+    pub const fn and(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 | other.0)
+    }
+
+    /// Whether it has this known name; `None`: all other names.
+    #[must_use]
+    pub const fn has(self, name: Option<KnownField>) -> bool {
+        self.0 & FieldSet::of(name).0 != 0
+    }
+}
+
+/// A set of names that several threads add to.
+#[derive(Debug, Default)]
+pub struct SharedFieldSet(AtomicU32);
+
+impl SharedFieldSet {
+    /// Adds names. Costs little if they are there already.
+    #[inline]
+    pub fn add(&self, names: FieldSet) {
+        if self.0.load(Ordering::Relaxed) & names.0 != names.0 {
+            self.0.fetch_or(names.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The names in it.
+    #[must_use]
+    pub fn get(&self) -> FieldSet {
+        FieldSet(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// Declares [`KnownField`] and its names from one list, so that the two cannot disagree.
@@ -121,6 +186,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_set_tells_each_known_name_from_the_others() {
+        let names = || KnownField::ALL.iter().copied().map(Some).chain([None]);
+        for name in names() {
+            let set = SharedFieldSet::default();
+            set.add(FieldSet::of(name));
+            set.add(FieldSet::of(name));
+            assert!(names().all(|other| set.get().has(other) == (other == name) && FieldSet::ALL.has(other)));
+            set.add(FieldSet::of(None));
+            assert_eq!(set.get(), FieldSet::of(name).and(FieldSet::of(None)));
+        }
+        assert!(names().all(|name| !FieldSet::default().has(name)));
+    }
+
+    #[test]
     fn every_name_is_found_by_classify() {
         for (number, known) in KnownField::ALL.iter().enumerate() {
             assert_eq!(*known as usize, number);
@@ -130,6 +209,7 @@ mod tests {
         assert_eq!(KnownField::classify(b""), None);
         assert_eq!(KnownField::classify(b"Hosu"), None);
         assert_eq!(Name::from("x-mine"), Name::Other("x-mine"));
+        assert_eq!((Name::from("host").known(), Name::from("x-mine").known()), (Some(KnownField::Host), None));
         assert!(is_valid(b"X-Mine") && !is_valid(b"") && !is_valid(b"X Mine"));
     }
 }

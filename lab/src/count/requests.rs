@@ -20,6 +20,8 @@ pub(super) struct CountedRequest {
     path: &'static str,
     /// Lines of its head besides `Host`, each with its end.
     fields: &'static str,
+    /// How many heads take turns, which differ in their `Referer`; with only one there is none.
+    heads: usize,
     /// The status that shows that the server has done what is counted.
     pub(super) status: u16,
     /// How the request is sent, over a connection that is kept.
@@ -30,7 +32,8 @@ pub(super) struct CountedRequest {
 
 /// What a browser sends with each request.
 const BROWSER: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
-    Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n\
+    Connection: keep-alive\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
+    Accept-Language: en-US,en;q=0.5\r\n\
     Accept-Encoding: gzip, deflate, br, zstd\r\nUpgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\n\
     Sec-Fetch-Mode: navigate\r\nSec-Fetch-Site: none\r\nPriority: u=0, i\r\n\
     Cookie: session=0123456789abcdef0123456789abcdef\r\n";
@@ -44,15 +47,17 @@ const PLAIN: CountedRequest = CountedRequest {
     profile: Profile::Bare,
     path: SMALL.name,
     fields: "",
+    heads: 1,
     status: 200,
     protocol: Protocol::Clear,
     script: None,
 };
 
 /// The table. Applications that stay in memory are missing: they are started with pidfd_open(2), which Debian 12's valgrind does not know.
-pub(super) static REQUESTS: [CountedRequest; 13] = [
+pub(super) static REQUESTS: [CountedRequest; 15] = [
     PLAIN,
     CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
+    CountedRequest { id: "browsers", fields: BROWSER, heads: 7, ..PLAIN },
     CountedRequest { id: "16k", path: MEDIUM.name, ..PLAIN },
     CountedRequest { id: "not-modified", fields: "If-None-Match: *\r\n", status: 304, ..PLAIN },
     CountedRequest { id: "range", fields: "Range: bytes=4-10\r\n", status: 206, ..PLAIN },
@@ -63,14 +68,29 @@ pub(super) static REQUESTS: [CountedRequest; 13] = [
     CountedRequest { id: "tls", profile: Profile::Tls, protocol: Protocol::Tls, ..PLAIN },
     CountedRequest { id: "http2", profile: Profile::Http2, protocol: Protocol::Http2 { streams: 1 }, ..PLAIN },
     CountedRequest { id: "http2-10", profile: Profile::Http2, protocol: Protocol::Http2 { streams: 10 }, ..PLAIN },
+    CountedRequest {
+        id: "http2-browsers",
+        fields: BROWSER,
+        heads: 7,
+        profile: Profile::Http2,
+        protocol: Protocol::Http2 { streams: 10 },
+        ..PLAIN
+    },
     CountedRequest { id: "cgi", profile: Profile::Cgi, path: "cgi-bin/hello-bare", script: Some(&HELLO_BARE), ..PLAIN },
 ];
 
 impl CountedRequest {
-    /// Its bytes.
-    pub(super) fn bytes(&self, server: SocketAddr) -> Request {
-        let head = format!("GET /{} HTTP/1.1\r\nHost: {server}\r\n{}\r\n", self.path, self.fields);
-        Request { bytes: head.into_bytes().into(), bodiless: false }
+    /// Its bytes, with each of its heads.
+    pub(super) fn all(&self, server: SocketAddr) -> Vec<Request> {
+        let referer = |number| match self.heads {
+            1 => String::new(),
+            _ => format!("Referer: http://{server}/{number}\r\n"),
+        };
+        let head = |number| {
+            let (path, fields, referer) = (self.path, self.fields, referer(number));
+            format!("GET /{path} HTTP/1.1\r\nHost: {server}\r\n{fields}{referer}\r\n")
+        };
+        (0..self.heads).map(|number| Request { bytes: head(number).into_bytes().into(), bodiless: false }).collect()
     }
 }
 
@@ -94,7 +114,14 @@ mod tests {
         for (at, request) in REQUESTS.iter().enumerate() {
             assert!(REQUESTS[..at].iter().all(|other| other.id != request.id), "{}", request.id);
         }
-        let text = String::from_utf8(REQUESTS[4].bytes(SocketAddr::from(([127, 0, 0, 1], 80))).bytes.to_vec()).unwrap();
-        assert_eq!(text, "GET /small.txt HTTP/1.1\r\nHost: 127.0.0.1:80\r\nRange: bytes=4-10\r\n\r\n");
+        let texts = |id: &str| -> Vec<String> {
+            let request = REQUESTS.iter().find(|request| request.id == id).unwrap();
+            let all = request.all(SocketAddr::from(([127, 0, 0, 1], 80)));
+            all.iter().map(|request| String::from_utf8(request.bytes.to_vec()).unwrap()).collect()
+        };
+        assert_eq!(texts("range"), ["GET /small.txt HTTP/1.1\r\nHost: 127.0.0.1:80\r\nRange: bytes=4-10\r\n\r\n"]);
+        let browsers = texts("browsers");
+        assert_eq!(browsers.len(), 7);
+        assert!(browsers[3].ends_with("\r\nReferer: http://127.0.0.1:80/3\r\n\r\n"), "{}", browsers[3]);
     }
 }

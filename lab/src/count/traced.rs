@@ -148,7 +148,7 @@ impl<'a> Traced<'a> {
             timeout: TIMEOUT,
             tls: self.request.protocol.tls().map(|tls| Tls { protocols: vec![name.to_owned()], ..tls }),
             http2,
-            ..Plan::of(self.address, vec![self.request.bytes(self.address)])
+            ..Plan::of(self.address, self.request.all(self.address))
         };
         let record = load::run(&plan, &Live::default(), |_| {})?;
         let good = record.classes[usize::from(self.request.status / 100)];
@@ -184,7 +184,7 @@ impl<'a> Traced<'a> {
         let mut exchange = || -> std::io::Result<()> {
             let mut stream = TcpStream::connect(self.address)?;
             stream.set_read_timeout(Some(TIMEOUT))?;
-            stream.write_all(&self.request.bytes(self.address).bytes)?;
+            stream.write_all(&self.request.all(self.address)[0].bytes)?;
             stream.read_exact(&mut line)
         };
         let wanted = format!("HTTP/1.1 {}", self.request.status);

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 pub use error::HeadError;
 
 use crate::conditional::Preconditions;
-use crate::name::{KnownField, Name};
+use crate::name::{FieldSet, KnownField, Name};
 
 /// A parsed request head. See the [module](self) for how to use it.
 #[derive(Debug, Default)]
@@ -256,6 +256,12 @@ impl Head {
     /// All fields in order of arrival, as name and value.
     pub fn fields<'h>(&'h self, buf: &'h [u8]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
         self.fields.iter().map(move |field| (field.name.of(buf), self.value(buf, field)))
+    }
+
+    /// The fields whose names are in `set`, in order of arrival, as name and value.
+    pub fn fields_of<'h>(&'h self, buf: &'h [u8], set: FieldSet) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+        let are_in = self.fields.iter().filter(move |field| set.has(field.known));
+        are_in.map(move |field| (field.name.of(buf), self.value(buf, field)))
     }
 
     fn fields_from<'h, 'n>(

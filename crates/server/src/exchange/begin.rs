@@ -25,7 +25,7 @@ pub struct Running {
 /// A head, as a protocol received it.
 pub struct Received {
     /// The head; as much of it as arrived, if it is `broken`.
-    pub head: RequestHead,
+    pub head: Arc<RequestHead>,
     /// Why the protocol refuses it.
     pub broken: Option<RefusedHead>,
     /// The stream that it came in, if a connection has several at once.
@@ -34,8 +34,8 @@ pub struct Received {
 
 impl Received {
     /// A whole head, the only one under way on its connection.
-    pub fn whole(head: RequestHead) -> Received {
-        Received { head, broken: None, stream: None }
+    pub fn whole(head: impl Into<Arc<RequestHead>>) -> Received {
+        Received { head: head.into(), broken: None, stream: None }
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn request(
     };
     let (args, version) = (head.query().map(text), head.version());
     let source = Source { server, hooks, vhost, client: client.clone() };
-    let data = RequestData::new(Arc::new(head));
+    let data = RequestData::new(head);
     let mut request = Request::new(source, RequestKind::Main, data, Account::new(Instant::now()));
     let data = &mut request.data;
     data.header_only = method == "HEAD";

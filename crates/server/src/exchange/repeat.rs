@@ -1,4 +1,4 @@
-//! Repeats: a request whose head an earlier request had gets the response that the earlier one got.
+//! Repeats: a request that asks what an earlier request asked gets the response that the earlier one got.
 //!
 //! What the phases decide, they decide by the head, by the configuration, and by what they ask beyond the two: a file, the
 //! client's address, the time, a password. Where the code asks that, the request records it
@@ -11,14 +11,20 @@
 //! two exactly as the phases would. Date, the fields about the connection, and everything that logs and the status page show are
 //! made anew: the finished [`Request`] itself is kept, and ends once more, with another client and another account.
 //!
-//! Each thread remembers a few requests, once it has seen their head twice. The table holds no connection and no open
+//! Of the head, a response depends on the request line and on the fields that were looked up, which the
+//! [head records](RequestHead::asked). So a request is a repeat if its head is, byte for byte, the latest that had this response,
+//! which is found without reading it, or else if it agrees in those: the heads of two browsers rarely are the same.
+//!
+//! Each thread remembers a few requests, once it has met their line and host twice. The table holds no connection and no open
 //! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::io::Write;
 use std::mem;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -30,9 +36,12 @@ use http::KnownField;
 use http::h1::framing::{Framing, Persistence};
 use http::h1::response::BadField;
 use http::h2::FieldList;
+use http::name::FieldSet;
+use sys::time::Instant;
 
 use crate::exchange::describe::Shown;
 use crate::message::fields::Fields;
+use crate::message::head::RequestHead;
 use crate::message::response::{Body, FilePart};
 use crate::message::sent::{Delimiter, Persist};
 use crate::paths::c_path;
@@ -46,10 +55,17 @@ use crate::site::server::Server;
 use crate::transport::endpoint::NoConnection;
 use crate::transport::tls::session::{Named, Session};
 
-/// How many requests a thread remembers.
-const PLACES: usize = 32;
-/// How many hashes of heads a thread keeps that it has seen once.
+/// How many requests a thread remembers: so many of each of so many sets.
+const PLACES: usize = SETS * WAYS;
+const SETS: usize = 16;
+const WAYS: usize = 4;
+/// How many hashes of heads a thread keeps, to find the request that had that head last.
+const LATEST: usize = 256;
+/// How many hashes of requests a thread keeps that it has met once.
 const SEEN: usize = 256;
+/// The fields in which heads agree that have the same response, whether they were looked up or not: the second decides about the
+/// connection.
+const AGREED: FieldSet = FieldSet::of(Some(KnownField::Host)).and(FieldSet::of(Some(KnownField::Connection)));
 /// The longest heads of a request and of its response that are remembered, in bytes.
 const HEAD_MAX: usize = 2048;
 /// The most text that a remembered request may have beside its head, and the most in the access files on its way, in bytes: a
@@ -59,8 +75,14 @@ const ACCESS_FILES_MAX: u64 = 16 * 1024;
 
 /// How to send a response again.
 pub(crate) struct Repeat {
-    /// The hash of the request's head.
+    /// The hash of the latest head that had this response.
     hash: u64,
+    /// The hash of what all those heads have in common, whatever was looked up.
+    key: u64,
+    /// The hash of everything that those heads have in common.
+    agreed: u64,
+    /// The fields that they have in common.
+    asked: FieldSet,
     /// The address at which the request arrived.
     local: SocketAddr,
     /// What its client has asked for in the TLS handshake, if there was one.
@@ -84,13 +106,15 @@ pub(crate) enum SentHead {
         text: Vec<u8>,
         /// Where its date is.
         date: usize,
+        /// Where it says how many more requests the connection may carry, if it does.
+        left: Option<Range<usize>>,
         /// What it says about the connection.
         persist: Persist,
         /// The client's wish for the connection.
         wish: Persistence,
     },
     Http2 {
-        /// The text of the request's fields.
+        /// The text of the fields of the latest request that had this response.
         asked: Vec<u8>,
         /// The response's fields without Date, and without compression.
         fields: FieldList,
@@ -116,13 +140,18 @@ struct Repeats {
     /// Begins with random numbers: a client cannot know which heads displace each other.
     hasher: RandomState,
     places: [Option<Remembered>; PLACES],
+    /// For the rest of each head's hash, the place of the request that had such a head last.
+    latest: [u8; LATEST],
     seen: [u32; SEEN],
 }
+
+const _: () = assert!(PLACES <= u8::MAX as usize);
 
 thread_local! {
     static REPEATS: RefCell<Repeats> = RefCell::new(Repeats {
         hasher: RandomState::default(),
         places: [const { None }; PLACES],
+        latest: [0; LATEST],
         seen: [0; SEEN],
     });
 }
@@ -134,95 +163,175 @@ static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
 });
 
 impl Repeats {
-    /// The two places of a hash.
-    fn places_of(hash: u64) -> [usize; 2] {
-        let first = hash as usize % PLACES;
-        [first, first ^ 1]
+    /// The hash of the address at which a head arrived, its request line, and its fields of these names besides those in which
+    /// all agree.
+    fn hash_of(&self, client: &Client, head: &RequestHead, names: FieldSet) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        client.local().hash(&mut hasher);
+        hasher.write(head.line());
+        for field in head.fields_of(names.and(AGREED)) {
+            field.hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
-    fn take(&mut self, hash: u64, head: &[u8], server: &Server, client: &Client) -> Option<Remembered> {
-        let place = Self::places_of(hash).into_iter().find(|place| {
-            self.places[*place].as_ref().is_some_and(|one| {
-                one.repeat.hash == hash
-                    && ptr::eq(one.request.server, server)
-                    && one.repeat.asked(&one.request) == head
-                    && one.repeat.is_for(client)
+    /// The places of a key.
+    fn places_of(key: u64) -> Range<usize> {
+        let first = key as usize % SETS * WAYS;
+        first..first + WAYS
+    }
+
+    /// Takes the request that had this head last.
+    fn take_same(&mut self, text: &[u8], recall: &Recall<'_>) -> Option<Remembered> {
+        let place = &mut self.places[usize::from(self.latest[recall.hash as usize % LATEST])];
+        place.take_if(|one| {
+            one.repeat.hash == recall.hash && one.repeat.head.asked(&one.request) == text && one.is_for(recall)
+        })
+    }
+
+    /// Takes the request with whose head this one agrees.
+    fn take_similar(&mut self, key: u64, head: &RequestHead, recall: &Recall<'_>) -> Option<Remembered> {
+        self.places[Self::places_of(key)].iter_mut().find_map(|place| {
+            place.take_if(|Remembered { request, repeat }| {
+                repeat.key == key && request.data.head.agrees(head, repeat.asked) && repeat.is_for(request, recall)
             })
-        })?;
-        self.places[place].take()
+        })
     }
 
-    /// Whether a head with this hash was seen before.
+    /// Whether a request with this hash was met before.
     fn sees(&mut self, hash: u64) -> bool {
         let [first, second] = [hash as usize / PLACES % SEEN, (hash >> 32) as usize % SEEN];
         let mark = (hash >> 32) as u32 | 1;
         let known = self.seen[first] == mark || self.seen[second] == mark;
-        // The mark stays in one of two places, so that two heads do not displace each other.
+        // The mark stays in one of two places, so that two requests do not displace each other.
         if !known {
             self.seen[if mark & 2 == 0 { first } else { second }] = mark;
         }
         known
     }
 
+    /// Whether a request is worth its place: the place is free, or the same was asked before. Otherwise requests that nobody asks
+    /// again, as those of ever new users, would displace all others.
+    fn welcomes(&mut self, key: u64, agreed: u64) -> bool {
+        self.places[Self::places_of(key)].iter().any(Option::is_none) || self.sees(agreed)
+    }
+
     /// Puts a request in its place. Returns the one that was there.
     fn put(&mut self, remembered: Remembered) -> Option<Remembered> {
-        let [first, second] = Self::places_of(remembered.repeat.hash);
-        let is_free =
-            |place: usize| self.places[place].as_ref().is_none_or(|old| old.repeat.hash == remembered.repeat.hash);
-        let place = match (is_free(first), is_free(second)) {
-            (true, _) => first,
-            (_, true) => second,
-            // As good as at random, since the hash is.
-            _ if remembered.repeat.hash >> 63 == 0 => first,
-            _ => second,
-        };
-        self.places[place].replace(remembered)
+        let Repeat { hash, key, agreed, .. } = *remembered.repeat;
+        let places = Self::places_of(key);
+        let is_same = |place: &Option<Remembered>| place.as_ref().is_some_and(|old| old.repeat.agreed == agreed);
+        let all = &self.places[places.clone()];
+        let at = all.iter().position(is_same).or_else(|| all.iter().position(Option::is_none));
+        // As good as at random, since the hash is.
+        let at = places.start + at.unwrap_or((agreed >> 61) as usize % WAYS);
+        self.latest[hash as usize % LATEST] = at as u8;
+        self.places[at].replace(remembered)
     }
 }
 
-/// What a thread knows of a head.
-pub(crate) enum Known {
-    /// Nothing, or nothing that holds.
-    Nothing,
-    /// It was seen before, and has this hash: its response may be worth remembering.
-    Seen(u64),
-    /// The request that had it, and its response, for a new request.
-    Request(Box<Request>, Box<Repeat>, Body),
+impl Remembered {
+    fn is_for(&self, recall: &Recall<'_>) -> bool {
+        self.repeat.is_for(&self.request, recall)
+    }
 }
 
-/// What this thread knows of a head that this client has sent. `head`: its text, or that of its fields over HTTP/2, which cannot
-/// be taken for each other; `stream`: the one in which it came.
-pub(crate) fn recall(
-    head: &[u8],
-    server: &'static Server,
-    client: &Arc<Client>,
-    stream: Option<StreamId>,
-    account: impl FnOnce() -> Account,
-) -> Known {
-    if head.len() > HEAD_MAX || !is_plain(client) {
-        return Known::Nothing;
+/// A request that may be a repeat.
+pub(crate) struct Recall<'a> {
+    pub(crate) server: &'static Server,
+    pub(crate) client: &'a Arc<Client>,
+    /// The stream in which it came.
+    pub(crate) stream: Option<StreamId>,
+    /// The tick that announced it.
+    pub(crate) tick: Option<NonZeroU64>,
+    /// When it came in, once that is known.
+    pub(crate) arrived: Option<Instant>,
+    hash: u64,
+}
+
+/// A request that had the same response, for a new one, and that response.
+pub(crate) struct Again {
+    pub(crate) request: Box<Request>,
+    pub(crate) repeat: Box<Repeat>,
+    pub(crate) body: Body,
+}
+
+impl<'a> Recall<'a> {
+    /// A request of this client with this head: `text` is that of the head, or that of its fields over HTTP/2, which cannot be
+    /// taken for each other. `None`: nothing is repeated for it.
+    pub(crate) fn new(server: &'static Server, client: &'a Arc<Client>, text: &[u8]) -> Option<Recall<'a>> {
+        if text.len() > HEAD_MAX || !is_plain(client) {
+            return None;
+        }
+        let hash = REPEATS.with_borrow(|repeats| repeats.hasher.hash_one(text));
+        Some(Recall { server, client, stream: None, tick: None, arrived: None, hash })
     }
-    let (hash, found) = REPEATS.with_borrow_mut(|repeats| {
-        let hash = repeats.hasher.hash_one(head);
-        (hash, repeats.take(hash, head, server, client).ok_or_else(|| repeats.sees(hash)))
-    });
-    let Remembered { mut request, mut repeat, .. } = match found {
-        Ok(remembered) => remembered,
-        Err(true) => return Known::Seen(hash),
-        Err(false) => return Known::Nothing,
-    };
-    request.account = account();
-    let Some(body) = repeat.content.of(&request) else { return Known::Seen(hash) };
-    repeat.nobody = Some(mem::replace(&mut request.client, client.clone()));
-    request.data.stream = stream;
-    *request.made.get_mut() = repeat.made;
-    for set in &repeat.renewed {
-        set(&mut request);
+
+    /// The response to the latest request with this head.
+    pub(crate) fn same(&mut self, text: &[u8]) -> Option<Again> {
+        let found = REPEATS.with_borrow_mut(|repeats| repeats.take_same(text, self))?;
+        self.again(found)
     }
-    if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
-        with_date(request.account.time, |now| text[*date..*date + now.len()].copy_from_slice(now));
+
+    /// The response to requests that asked the same as this one, which has yet to [become](Again::with_head) one of them. `Err`:
+    /// there is none; the key, if the response may be worth remembering.
+    pub(crate) fn similar(&mut self, head: &RequestHead) -> Result<Again, Option<u64>> {
+        if !is_alone(head) {
+            return Err(None);
+        }
+        let (key, found) = REPEATS.with_borrow_mut(|repeats| {
+            let key = repeats.hash_of(self.client, head, FieldSet::default());
+            (key, repeats.take_similar(key, head, self).ok_or_else(|| repeats.sees(key)))
+        });
+        match found {
+            Ok(found) => self.again(found).ok_or(Some(key)),
+            Err(is_known) => Err(is_known.then_some(key)),
+        }
     }
-    Known::Request(request, repeat, body)
+
+    /// Makes a remembered request a new one. `None`: its response no longer holds.
+    fn again(&mut self, Remembered { mut request, mut repeat }: Remembered) -> Option<Again> {
+        let start = *self.arrived.get_or_insert_with(Instant::now);
+        request.account = Account::new(start).announced_in(self.tick);
+        let body = repeat.content.of(&request)?;
+        repeat.nobody = Some(mem::replace(&mut request.client, self.client.clone()));
+        request.data.stream = self.stream;
+        *request.made.get_mut() = repeat.made;
+        for set in &repeat.renewed {
+            set(&mut request);
+        }
+        if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
+            with_date(request.account.time, |now| text[*date..*date + now.len()].copy_from_slice(now));
+        }
+        Some(Again { request, repeat, body })
+    }
+}
+
+impl Again {
+    /// Makes this the head of the request, and of the latest one that had the response. In return, `head` gets the memory of
+    /// the former latest one.
+    pub(crate) fn with_head(mut self, head: &mut RequestHead, recall: &Recall<'_>) -> Again {
+        self.repeat.hash = recall.hash;
+        match Arc::get_mut(&mut self.request.data.head) {
+            Some(latest) => latest.become_like(head),
+            None => self.request.data.head = Arc::new(mem::take(head)),
+        }
+        self
+    }
+
+    /// Leaves the request where it was.
+    pub(crate) fn leave(self) {
+        self.repeat.remember(self.request);
+    }
+}
+
+/// Whether this is a request without a body that asks for nothing but a response.
+fn is_alone(head: &RequestHead) -> bool {
+    let (table, text) = head.parts();
+    matches!(table.method(text), b"GET" | b"HEAD")
+        && Framing::of(table, text) == Ok(Framing::None)
+        && !table.has(text, KnownField::Expect)
+        && !table.has(text, KnownField::Upgrade)
 }
 
 /// Whether requests of this client's may be repeats. Who has changed the levels of messages wants to see those of the phases.
@@ -265,17 +374,16 @@ fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> 
 }
 
 impl Repeat {
-    /// How to send a response again whose head was just written; `None`: it must be made anew. `hash`: that of the
-    /// request's head.
+    /// How to send a response again whose head was just written; `None`: it must be made anew. `key`: the hash of what
+    /// all those heads have in common that may have this response.
     pub(crate) fn of(
-        hash: u64,
+        key: u64,
         request: &Request,
         head: SentHead,
         body: &Body,
         delimiter: Delimiter,
     ) -> Option<Box<Repeat>> {
         let Request { data, response, login, account, .. } = request;
-        let asked = data.head.text();
         let is_plain = request.hooks.are_repeatable
             && !request.beyond_head.load(Ordering::Relaxed)
             && !request.undecided.load(Ordering::Relaxed)
@@ -283,7 +391,6 @@ impl Repeat {
             && request.trace.is_none()
             && request.kept_body.is_none()
             && request.page.is_none()
-            && matches!(data.head.method(), b"GET" | b"HEAD")
             && response.status_line().is_none()
             && response.rate_limit.is_none()
             && matches!(login, Login { user: None, auth_type: None, proof: None, known: None })
@@ -293,20 +400,23 @@ impl Repeat {
             && account.sent.interim == 0
             && account.sent.trailers_out.is_empty()
             && is_plain(&request.client);
-        if !is_plain || asked.len() > HEAD_MAX || head.len() > HEAD_MAX {
+        if !is_plain || data.head.text().len() > HEAD_MAX || head.len() > HEAD_MAX || text_of(request) > TEXT_MAX {
             return None;
         }
+        let asked = if data.changed_fields().is_none() { data.head.asked() } else { FieldSet::ALL };
+        let asked = asked.and(AGREED);
+        let (agreed, hash) = REPEATS.with_borrow_mut(|repeats| {
+            let agreed = repeats.hash_of(&request.client, &data.head, asked);
+            let is_welcome = repeats.welcomes(key, agreed);
+            is_welcome.then(|| (agreed, repeats.hasher.hash_one(head.asked(request))))
+        })?;
         let content = Repeated::content(request, body)?;
-        let (table, text) = data.head.parts();
-        let is_alone = Framing::of(table, text) == Ok(Framing::None)
-            && !data.head.has(KnownField::Expect)
-            && !data.head.has(KnownField::Upgrade);
-        if !is_alone || text_of(request) > TEXT_MAX {
-            return None;
-        }
         let client = &request.client;
         Some(Box::new(Repeat {
             hash,
+            key,
+            agreed,
+            asked,
             local: client.local(),
             named: client.session().map(Session::named),
             content,
@@ -319,22 +429,14 @@ impl Repeat {
         }))
     }
 
-    /// What the client has sent.
-    fn asked<'a>(&'a self, request: &'a Request) -> &'a [u8] {
-        match &self.head {
-            SentHead::Http1 { .. } => request.data.head.text(),
-            SentHead::Http2 { asked, .. } => asked,
-        }
-    }
-
-    /// Whether this client has reached the same address, and has asked for the same in its handshake.
-    fn is_for(&self, client: &Client) -> bool {
+    /// Whether the client has reached the same address of the same server, and has asked for the same in its handshake.
+    fn is_for(&self, request: &Request, Recall { server, client, .. }: &Recall<'_>) -> bool {
         let is_same = match (&self.named, client.session()) {
             (None, None) => true,
             (Some(named), Some(session)) => session.is_named(named),
             (Some(_), None) | (None, Some(_)) => false,
         };
-        is_same && self.local == client.local()
+        is_same && ptr::eq(request.server, *server) && self.local == client.local()
     }
 
     /// Remembers a request that has ended.
@@ -342,6 +444,9 @@ impl Repeat {
         request.client = self.nobody.take().unwrap_or_else(|| NOBODY.clone());
         request.mapped.served = None;
         request.mapped.walked = None;
+        if let Some(head) = Arc::get_mut(&mut request.data.head) {
+            head.shrink(HEAD_MAX);
+        }
         let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
         drop(old);
     }
@@ -352,7 +457,34 @@ impl SentHead {
     pub(crate) fn http1(text: &[u8], persist: Persist, wish: Persistence) -> Option<SentHead> {
         const DATE: &[u8] = b"\r\nDate: ";
         let date = memchr::memmem::find(text, DATE)? + DATE.len();
-        Some(SentHead::Http1 { text: text.to_vec(), date, persist, wish })
+        let left = persist.announce.and_then(|(timeout, left)| {
+            let (start, left) = (format!("\r\nKeep-Alive: timeout={timeout}, max="), left?.to_string());
+            // The configuration may set such a field, too.
+            let mut all = memchr::memmem::find_iter(text, &start).map(|at| at + start.len());
+            all.next().filter(|_| all.next().is_none()).map(|at| at..at + left.len())
+        });
+        Some(SentHead::Http1 { text: text.to_vec(), date, left, persist, wish })
+    }
+
+    /// Writes the head of a response over HTTP/1 after which the connection has this future. `false`: it must be made anew.
+    pub(crate) fn write(&self, persist: Persist, out: &mut Vec<u8>) -> bool {
+        let SentHead::Http1 { text, left, persist: before, .. } = self else { return false };
+        if persist == *before {
+            out.extend_from_slice(text);
+            return true;
+        }
+        match (persist, before.announce, left) {
+            (Persist { keep: true, announce: Some((timeout, Some(now))) }, Some((same, _)), Some(left))
+                if timeout == same =>
+            {
+                out.extend_from_slice(&text[..left.start]);
+                // A vector takes everything.
+                let _ = write!(out, "{now}");
+                out.extend_from_slice(&text[left.end..]);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// That of a response over HTTP/2 to the request with these fields. `None`: it cannot be sent again.
@@ -362,6 +494,14 @@ impl SentHead {
         let fields = recorder.fields;
         let is_whole = fields.text().is_some() && fields.check_trailers().is_ok();
         is_whole.then_some(SentHead::Http2 { asked, fields })
+    }
+
+    /// What the client has sent: the text of its head, or that of the head's fields.
+    fn asked<'a>(&'a self, request: &'a Request) -> &'a [u8] {
+        match self {
+            SentHead::Http1 { .. } => request.data.head.text(),
+            SentHead::Http2 { asked, .. } => asked,
+        }
     }
 
     /// How much memory it takes, in bytes.

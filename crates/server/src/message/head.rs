@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::conditional::Preconditions;
 use http::h1::head::Parts;
+use http::name::{FieldSet, SharedFieldSet};
 use http::{Head, KnownField, Name, Version};
 
 use crate::message::buffers;
@@ -13,6 +14,8 @@ use crate::message::buffers;
 /// A protocol that receives a head as text keeps the text and a table of positions ([`received`]); one that receives it
 /// in pieces assembles them ([`assembled`]). Readers of a head see no difference.
 ///
+/// The head records which fields were looked up: the answer to a request depends on those and on no others.
+///
 /// [`received`]: RequestHead::received
 /// [`assembled`]: RequestHead::assembled
 #[derive(Debug, Default)]
@@ -20,12 +23,13 @@ pub struct RequestHead {
     /// The text; its first non-empty line is the request line.
     text: Vec<u8>,
     table: Head,
+    asked: SharedFieldSet,
 }
 
 impl RequestHead {
     /// The head that was parsed into `table` from `text`, which holds nothing else.
     pub(crate) fn received(text: Vec<u8>, table: Head) -> RequestHead {
-        RequestHead { text, table }
+        RequestHead { text, table, asked: SharedFieldSet::default() }
     }
 
     /// The head made from these parts. The protocol has checked them: the method is a token, the authority a host, and
@@ -33,7 +37,7 @@ impl RequestHead {
     pub fn assembled<'a>(parts: &Parts<'a>, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> RequestHead {
         let mut text = Vec::new();
         let table = Head::assemble(parts, fields, &mut text);
-        RequestHead { text, table }
+        RequestHead { text, table, asked: SharedFieldSet::default() }
     }
 
     /// The request line as it was sent, without its end. A NUL ends it too, as in Apache: input with a NUL is not a
@@ -77,6 +81,7 @@ impl RequestHead {
 
     /// Host and port of the request: the target's own, else those of the `Host` field.
     pub fn authority(&self) -> Option<&[u8]> {
+        self.asked.add(FieldSet::of(Some(KnownField::Host)));
         self.table.host(&self.text)
     }
 
@@ -87,27 +92,68 @@ impl RequestHead {
 
     /// The value of the first field of that name.
     pub fn field<'n>(&self, name: impl Into<Name<'n>>) -> Option<&[u8]> {
+        let name = name.into();
+        self.asked.add(FieldSet::of(name.known()));
         self.table.field(&self.text, name)
     }
 
     /// Whether there is a field of that name.
     pub fn has<'n>(&self, name: impl Into<Name<'n>>) -> bool {
-        self.table.has(&self.text, name)
+        self.field(name).is_some()
     }
 
     /// The values of all fields of that name, joined by `", "`.
     pub fn combined<'n>(&self, name: impl Into<Name<'n>>) -> Option<Cow<'_, [u8]>> {
+        let name = name.into();
+        self.asked.add(FieldSet::of(name.known()));
         self.table.combined(&self.text, name)
     }
 
     /// All fields in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.asked.add(FieldSet::ALL);
         self.table.fields(&self.text)
     }
 
-    /// Table and text, for code that works on heads without requests: framing, conditions.
+    /// Table and text, for what a protocol finds out about each request anew: framing, and the future of the connection. What is
+    /// looked up there is not recorded.
     pub(crate) fn parts(&self) -> (&Head, &[u8]) {
         (&self.table, &self.text)
+    }
+
+    /// The fields of these names in order, for code that compares heads.
+    pub(crate) fn fields_of(&self, names: FieldSet) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.table.fields_of(&self.text, names)
+    }
+
+    /// The names of the fields that were looked up.
+    pub(crate) fn asked(&self) -> FieldSet {
+        self.asked.get()
+    }
+
+    /// Whether another head has the same request line, and the same fields of these names.
+    pub(crate) fn agrees(&self, other: &RequestHead, names: FieldSet) -> bool {
+        self.line() == other.line() && self.fields_of(names).eq(other.fields_of(names))
+    }
+
+    /// Becomes another head, which gets the memory of this one.
+    pub(crate) fn become_like(&mut self, other: &mut RequestHead) {
+        self.text.clear();
+        self.text.reserve_exact(other.text.len());
+        self.text.extend_from_slice(&other.text);
+        std::mem::swap(&mut self.table, &mut other.table);
+    }
+
+    /// Gives back the memory of a text that does not need this many bytes.
+    pub(crate) fn shrink(&mut self, most: usize) {
+        if self.text.capacity() > most {
+            self.text.shrink_to_fit();
+        }
+    }
+
+    /// Text and table, apart.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Head) {
+        (self.text, self.table)
     }
 
     /// Gives its memory to the next request.
@@ -123,6 +169,7 @@ impl Preconditions for RequestHead {
     }
 
     fn values(&self, name: KnownField) -> impl Iterator<Item = &[u8]> {
+        self.asked.add(FieldSet::of(Some(name)));
         self.table.values(&self.text, name)
     }
 }

@@ -16,6 +16,7 @@ mod wait;
 mod write;
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::h1::framing::{Framing, Persistence};
@@ -47,8 +48,8 @@ impl Connection for Http1Connection {
             Stage::Serve => {
                 self.go_on();
                 match self.serve_at_once() {
-                    Some(next) => Stepping::Done(next),
-                    None => Stepping::waiting(self.serve()),
+                    Ok(next) => Stepping::Done(next),
+                    Err(head) => Stepping::waiting(self.serve(head)),
                 }
             }
             Stage::ReadHead => Stepping::waiting(self.read_head()),
@@ -83,29 +84,43 @@ impl Http1Connection {
         self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
     }
 
-    /// Serves a request whose response is known, without a future: most requests are repeats. `None`: another request.
-    fn serve_at_once(&mut self) -> Option<Stage> {
-        self.seen_before = None;
+    /// Serves a request whose response is known, without a future: most requests are repeats. `Err`: another request; its
+    /// head, if it was parsed.
+    fn serve_at_once(&mut self) -> Result<Stage, Option<Arc<RequestHead>>> {
+        self.key = None;
         if self.behind >= PIPELINED || self.preface.is_some() || self.cut_off.is_some() {
-            return None;
+            return Err(None);
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
             // If the rest is not there yet, or never will be, the stage that can wait for it finds out.
             let _ = self.transport.poll_read(&mut Context::from_waker(Waker::noop()), &mut bytes, HEAD_PIECE);
             if bytes.is_empty() {
-                return Some(Stage::ReadHead);
+                return Ok(Stage::ReadHead);
             }
         }
         let next = self.repeat(&mut bytes);
-        if next.is_none() {
+        if next.is_err() {
             self.buffer = bytes;
         }
         next
     }
 
-    /// Serves a request: from its complete head to as much of its response as fits into the socket.
-    async fn serve(&mut self) -> Stage {
+    /// Serves a request: from its complete head to as much of its response as fits into the socket. `head`: its head, if it
+    /// was parsed.
+    async fn serve(&mut self, head: Option<Arc<RequestHead>>) -> Stage {
+        let (head, rest) = match head {
+            Some(head) => (head, Vec::new()),
+            None => match self.next_head().await {
+                Ok(next) => next,
+                Err(stage) => return stage,
+            },
+        };
+        self.respond(head, rest).await
+    }
+
+    /// The next head, and the bytes received after it. `Err`: there is none; what comes instead.
+    async fn next_head(&mut self) -> Result<(Arc<RequestHead>, Vec<u8>), Stage> {
         if self.behind >= PIPELINED {
             self.behind = 0;
             runtime::yield_now().await;
@@ -118,10 +133,10 @@ impl Http1Connection {
         if self.preface.is_some() {
             match self.take_preface(&mut bytes) {
                 Some(Stage::Serve) => {}
-                Some(next) => return next,
+                Some(next) => return Err(next),
                 None => {
                     self.buffer = bytes;
-                    return if self.cut_off.is_some() { Stage::Closed } else { Stage::ReadHead };
+                    return Err(if self.cut_off.is_some() { Stage::Closed } else { Stage::ReadHead });
                 }
             }
         }
@@ -129,24 +144,20 @@ impl Http1Connection {
         let why = match Head::parse(&bytes, &self.plan().limits, &mut head) {
             Ok(Parse::Complete { len }) => {
                 let rest = if bytes.len() > len { bytes.split_off(len) } else { Vec::new() };
-                if !rest.is_empty() {
-                    // The hash is that of several requests.
-                    self.seen_before = None;
-                }
-                return self.respond(RequestHead::received(bytes, head), rest).await;
+                return Ok((RequestHead::received(bytes, head).into(), rest));
             }
             Ok(Parse::Partial) => match self.cut_off {
                 None => {
                     buffers::give_head(head);
                     self.buffer = bytes;
-                    return Stage::ReadHead;
+                    return Err(Stage::ReadHead);
                 }
                 Some(why) => why,
             },
             Err(error) => RefusedHead::Invalid(error),
         };
         let row = self.workers.acquire();
-        self.refuse(self.begin(RequestHead::received(bytes, head), Some(why), row)).await
+        Err(self.refuse(self.begin(RequestHead::received(bytes, head).into(), Some(why), row)).await)
     }
 
     /// Reads a head to its end, or to its first error.
@@ -208,13 +219,13 @@ impl Http1Connection {
         &self.by_address.get_or_insert_with(|| exchange::virtual_host(server, client, None).0).plan
     }
 
-    fn begin(&self, head: RequestHead, broken: Option<RefusedHead>, row: Row) -> Exchange {
+    fn begin(&self, head: Arc<RequestHead>, broken: Option<RefusedHead>, row: Row) -> Exchange {
         let received = Received { broken, ..Received::whole(head) };
         Exchange::begin(self.running, &self.client, received, row, self.traffic)
     }
 
     /// Processes a request and writes its response. `rest`: the bytes received after its head.
-    async fn respond(&mut self, head: RequestHead, rest: Vec<u8>) -> Stage {
+    async fn respond(&mut self, head: Arc<RequestHead>, rest: Vec<u8>) -> Stage {
         let row = self.workers.acquire();
         let (table, text) = head.parts();
         let framing = match Framing::of(table, text) {

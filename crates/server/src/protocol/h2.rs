@@ -31,8 +31,10 @@ use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
 use sys::time::Instant;
 
+use self::head::ReceivedHead;
 use self::open_stream::OpenStream;
-use self::stream::{Common, NewStream, SeenHead};
+use self::repeat::Repeating;
+use self::stream::{Common, KnownHead, NewStream};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
 use self::wire::{State, StreamState, Wire};
@@ -181,7 +183,7 @@ impl Http2Connection {
                         stream.urgency = urgency;
                         stream.has_ended = true;
                     }
-                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None, seen: None });
+                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None, known: None });
                 } else {
                     stream.reset(Reason::PROTOCOL_ERROR);
                 }
@@ -404,15 +406,25 @@ impl Http2Connection {
                 Event::Nothing => {}
                 Event::Request { at, ends } => {
                     let tick = tick::present().filter(|_| announced && is_at_once);
-                    let seen = match ends {
-                        true => repeat::repeat(&self.common, &mut state, at, tick, &mut arrived),
-                        false => Err(None),
+                    let mut repeating = match ends {
+                        true => Repeating::new(&self.common, &state, at, tick, arrived),
+                        false => None,
                     };
-                    match seen {
-                        Ok(()) => self.was_busy = true,
-                        Err(_) if !state.holds_request(at) => state.refuse(at),
-                        Err(seen) => self.begun.push(self.new_stream(&mut state, at, ends, tick, seen)),
+                    if repeating.as_mut().is_some_and(|repeating| repeating.answer_same(&mut state)) {
+                        self.was_busy = true;
+                    } else if !state.holds_request(at) {
+                        state.refuse(at);
+                    } else {
+                        let mut asked = head::read(state.protocol.fields(), &self.common.host.plan.limits);
+                        match repeating.as_mut().map(|repeating| repeating.answer_similar(&mut state, &mut asked)) {
+                            Some(Ok(())) => self.was_busy = true,
+                            missed => {
+                                let known = missed.and_then(Result::err).flatten();
+                                self.begun.push(self.new_stream(&mut state, at, asked, ends, tick, known));
+                            }
+                        }
                     }
+                    arrived = arrived.or(repeating.and_then(|repeating| repeating.arrived()));
                 }
                 Event::Data { at, bytes, ends } => {
                     came(protocol.stream(at), |stream| {
@@ -450,19 +462,18 @@ impl Http2Connection {
         &self,
         state: &mut State,
         at: At,
+        asked: ReceivedHead,
         ends: bool,
         tick: Option<NonZeroU64>,
-        seen: Option<SeenHead>,
+        known: Option<KnownHead>,
     ) -> NewStream {
-        let fields = state.protocol.fields();
-        let asked = head::read(fields, &self.common.host.plan.limits);
-        let urgency = head::urgency(fields);
+        let urgency = head::urgency(state.protocol.fields());
         if let Some(stream) = state.protocol.stream(at) {
             stream.urgency = urgency;
             stream.has_ended = ends;
         }
         let stream = OpenStream::new(self.common.wire.clone(), at, asked.protocol.clone());
-        NewStream { stream, asked, ends, urgency, tick, seen }
+        NewStream { stream, asked, ends, urgency, tick, known }
     }
 
     /// The client has violated the protocol.

@@ -52,8 +52,8 @@ pub(in crate::protocol) struct Http1Connection {
     pub(super) announced: Option<NonZeroU64>,
     /// Requests served in a row without a wait for one.
     pub(super) behind: u32,
-    /// The hash of the head of the request that is being served, if this thread has seen that head before.
-    pub(super) seen_before: Option<u64>,
+    /// The [key](crate::exchange::repeat) of the request that is being served, if its response may be worth remembering.
+    pub(super) key: Option<u64>,
     /// The body of the request that is being served.
     pub(super) incoming: Option<Incoming>,
     /// A response of which a part still has to go out.
@@ -100,7 +100,7 @@ impl Http1Connection {
             cut_off: None,
             announced: None,
             behind: 0,
-            seen_before: None,
+            key: None,
             incoming: None,
             sending: None,
             tunnel: None,

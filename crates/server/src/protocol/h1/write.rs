@@ -112,10 +112,10 @@ impl Http1Connection {
         }
         request.account.sent.keepalive = persist.keep;
         request.account.sent.head = (!raw).then_some((delimiter, persist));
-        let seen = self.seen_before.take();
-        if let Some(hash) = seen.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
+        let key = self.key.take();
+        if let Some(key) = key.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
             let head = SentHead::http1(&front, persist, self.wish);
-            exchange.repeat = head.and_then(|head| Repeat::of(hash, request, head, &body, delimiter));
+            exchange.repeat = head.and_then(|head| Repeat::of(key, request, head, &body, delimiter));
         }
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front, request.response.rate_limit);

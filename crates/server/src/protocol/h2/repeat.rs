@@ -1,4 +1,4 @@
-//! The short way of a stream whose head an earlier one had.
+//! The short way of a stream that asks what an earlier one asked.
 
 use std::num::NonZeroU64;
 
@@ -7,76 +7,129 @@ use http::h2::At;
 use runtime::tick;
 use sys::time::Instant;
 
-use super::stream::{Common, Counted, Listed, SeenHead};
+use super::head::ReceivedHead;
+use super::stream::{Common, Counted, KnownHead, Listed};
 use super::wire::State;
-use crate::exchange::repeat::{self, Known, SentHead};
+use crate::exchange::repeat::{Again, Recall, SentHead};
 use crate::exchange::{Exchange, Transfer};
 use crate::message::response::Body;
 use crate::message::sent::Persist;
+use crate::request::StreamId;
 use crate::request::fields_out::with_date;
-use crate::request::{Account, StreamId};
 
-/// Answers the request on this stream, whose fields the protocol has just read and which has no body, as an earlier one with
-/// the same fields was answered. `arrived`: when the present frames were found, once that is known. `Err`: it goes through
-/// the phases.
-pub(super) fn repeat(
-    common: &Common,
-    state: &mut State,
+/// A request without a body, whose fields the protocol has just read, on its way to the response that an earlier one had.
+pub(super) struct Repeating<'c> {
+    common: &'c Common,
     at: At,
-    tick: Option<NonZeroU64>,
-    arrived: &mut Option<Instant>,
-) -> Result<(), Option<SeenHead>> {
-    if !common.running.hooks.are_repeatable {
-        return Err(None);
+    recall: Recall<'c>,
+}
+
+impl<'c> Repeating<'c> {
+    /// The request on this stream. `arrived`: when the present frames were found, once that is known. `None`: it goes through
+    /// the phases.
+    pub(super) fn new(
+        common: &'c Common,
+        state: &State,
+        at: At,
+        tick: Option<NonZeroU64>,
+        arrived: Option<Instant>,
+    ) -> Option<Repeating<'c>> {
+        if !common.running.hooks.are_repeatable {
+            return None;
+        }
+        let text = state.protocol.fields().text()?;
+        let mut recall = Recall::new(common.running.server, &common.client, text)?;
+        recall.stream = Some(StreamId { number: at.number(), ..common.first });
+        recall.tick = tick.inspect(|tick| tick::resume(*tick));
+        recall.arrived = arrived;
+        Some(Repeating { common, at, recall })
     }
-    let text = state.protocol.fields().text().ok_or(None)?;
-    let tick = tick.inspect(|tick| tick::resume(*tick));
-    let account = || {
-        let start = *arrived.get_or_insert_with(Instant::now);
-        Account::new(start).announced_in(tick)
-    };
-    let stream = StreamId { number: at.number(), ..common.first };
-    let (mut request, again, body) =
-        match repeat::recall(text, common.running.server, &common.client, Some(stream), account) {
-            Known::Request(request, again, body) => (request, again, body),
-            Known::Seen(hash) => return Err(Some(SeenHead { hash, text: text.to_vec() })),
-            Known::Nothing => return Err(None),
+
+    /// When the present frames were found, if that is known.
+    pub(super) fn arrived(&self) -> Option<Instant> {
+        self.recall.arrived
+    }
+
+    /// Answers it as the latest one with the same fields was answered. `false`: it could not be.
+    pub(super) fn answer_same(&mut self, state: &mut State) -> bool {
+        let text = state.protocol.fields().text();
+        let again = text.and_then(|text| self.recall.same(text));
+        let again = again.and_then(|again| self.if_it_fits(state, again));
+        again.map(|(again, body)| self.answer(state, again, &body)).is_some()
+    }
+
+    /// Answers it as one that asked the same was answered. `Err`: it goes through the phases; its head, if that may be worth
+    /// remembering.
+    pub(super) fn answer_similar(
+        &mut self,
+        state: &mut State,
+        asked: &mut ReceivedHead,
+    ) -> Result<(), Option<KnownHead>> {
+        if asked.error.is_some() || asked.protocol.is_some() {
+            return Err(None);
+        }
+        let text = state.protocol.fields().text().ok_or(None)?;
+        let again = match self.recall.similar(&asked.head) {
+            Ok(again) => again,
+            Err(key) => return Err(key.map(|key| KnownHead { key, text: text.to_vec() })),
         };
-    let bytes = match body {
-        Body::Empty => Some(Bytes::new()),
-        Body::Bytes(bytes) if bytes.len() <= common.largest && state.has_room(at, bytes.len()) => Some(bytes),
-        _ => None,
-    };
-    let (Some(bytes), SentHead::Http2 { fields, .. }) = (bytes, &again.head) else {
-        again.remember(request);
-        return Err(None);
-    };
-    let mut head = 0;
-    let sent: Result<bool, ()> = state.protocol.head(at, request.response.status(), bytes.is_empty(), |writer| {
-        with_date(request.account.time, |date| writer.field_again(b"date", date));
-        fields.iter().for_each(|(name, value)| writer.field_again(name, value));
-        head = writer.size();
+        let (mut again, body) = self.if_it_fits(state, again).ok_or(None)?;
+        if let SentHead::Http2 { asked, .. } = &mut again.repeat.head {
+            asked.clear();
+            asked.extend_from_slice(text);
+        }
+        self.answer(state, again.with_head(&mut asked.head, &self.recall), &body);
         Ok(())
-    });
-    if !bytes.is_empty() {
-        state.protocol.data(at, &bytes, true);
     }
-    request.account.sent.keepalive = true;
-    request.account.sent.head = Some((again.delimiter, Persist { keep: true, announce: None }));
-    let _counted = Counted::of(common.workers);
-    let listed = Listed::of(&common.is_listed);
-    let row = match listed {
-        Some(_) => common.workers.acquire(),
-        None => common.workers.acquire_beside(),
-    };
-    let received = request.data.head.len();
-    let mut exchange = Exchange::again(request, again, row, state.traffic());
-    let body = bytes.len() as u64;
-    exchange.end(Transfer { sent: head + body, body, received, complete: sent == Ok(true), ..Transfer::default() });
-    let Exchange { request, repeat, .. } = exchange;
-    if let Some(again) = repeat {
-        again.remember(request);
+
+    /// A response, and its body, if that can be sent at once.
+    fn if_it_fits(&self, state: &State, again: Again) -> Option<(Again, Bytes)> {
+        let body = match &again.body {
+            Body::Empty => Some(Bytes::new()),
+            Body::Bytes(bytes) if bytes.len() <= self.common.largest && state.has_room(self.at, bytes.len()) => {
+                Some(bytes.clone())
+            }
+            _ => None,
+        };
+        match body.filter(|_| matches!(again.repeat.head, SentHead::Http2 { .. })) {
+            Some(body) => Some((again, body)),
+            None => {
+                again.leave();
+                None
+            }
+        }
     }
-    state.release(at);
-    Ok(())
+
+    fn answer(&self, state: &mut State, Again { mut request, repeat: again, .. }: Again, body: &Bytes) {
+        let (common, at) = (self.common, self.at);
+        let mut head = 0;
+        let sent: Result<bool, ()> = state.protocol.head(at, request.response.status(), body.is_empty(), |writer| {
+            with_date(request.account.time, |date| writer.field_again(b"date", date));
+            if let SentHead::Http2 { fields, .. } = &again.head {
+                fields.iter().for_each(|(name, value)| writer.field_again(name, value));
+            }
+            head = writer.size();
+            Ok(())
+        });
+        if !body.is_empty() {
+            state.protocol.data(at, body, true);
+        }
+        request.account.sent.keepalive = true;
+        request.account.sent.head = Some((again.delimiter, Persist { keep: true, announce: None }));
+        let _counted = Counted::of(common.workers);
+        let listed = Listed::of(&common.is_listed);
+        let row = match listed {
+            Some(_) => common.workers.acquire(),
+            None => common.workers.acquire_beside(),
+        };
+        let received = request.data.head.len();
+        let mut exchange = Exchange::again(request, again, row, state.traffic());
+        let body = body.len() as u64;
+        exchange.end(Transfer { sent: head + body, body, received, complete: sent == Ok(true), ..Transfer::default() });
+        let Exchange { request, repeat, .. } = exchange;
+        if let Some(again) = repeat {
+            again.remember(request);
+        }
+        state.release(at);
+    }
 }

@@ -78,9 +78,10 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A head that this thread has seen before.
-pub(super) struct SeenHead {
-    pub(super) hash: u64,
+/// A head whose response may be worth remembering.
+pub(super) struct KnownHead {
+    /// Its [key](crate::exchange::repeat).
+    pub(super) key: u64,
     /// The text of its fields.
     pub(super) text: Vec<u8>,
 }
@@ -95,14 +96,14 @@ pub(super) struct NewStream {
     pub(super) urgency: u8,
     /// The tick that announced the request.
     pub(super) tick: Option<NonZeroU64>,
-    /// Its head, if this thread has seen that head before.
-    pub(super) seen: Option<SeenHead>,
+    /// Its head, if its response may be worth remembering.
+    pub(super) known: Option<KnownHead>,
 }
 
 /// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let _counted = Counted::of(common.workers);
-    let NewStream { stream, asked, ends, tick, seen, .. } = begun;
+    let NewStream { stream, asked, ends, tick, known, .. } = begun;
     let listed = Listed::of(&common.is_listed);
     let row = match listed {
         Some(_) => common.workers.acquire(),
@@ -114,7 +115,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let open = Arc::new(stream);
     let head_len = asked.head.len();
     let stream = Some(StreamId { number, ..common.first });
-    let received = Received { head: asked.head, broken: asked.error.map(RefusedHead::Invalid), stream };
+    let received = Received { head: asked.head.into(), broken: asked.error.map(RefusedHead::Invalid), stream };
     let so_far = common.wire.lock().traffic();
     let mut exchange = Exchange::begin(common.running, &common.client, received, row, so_far);
     let request = &mut exchange.request;
@@ -146,7 +147,7 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
             carried = tunnel::speak(&mut exchange, &open, *tunnel, &received, &common).await;
         }
         Some(Response { tunnel: Some(_), .. }) => open.reset(Reason::INTERNAL_ERROR),
-        Some(response) => carried = respond_with(&mut exchange, &open, response, seen, &common).await,
+        Some(response) => carried = respond_with(&mut exchange, &open, response, known, &common).await,
     }
     let request = &exchange.request;
     let transfer = Transfer {
@@ -172,7 +173,7 @@ async fn respond_with(
     exchange: &mut Exchange,
     stream: &Arc<OpenStream>,
     response: Response,
-    seen: Option<SeenHead>,
+    known: Option<KnownHead>,
     common: &Common,
 ) -> Transferred {
     let Exchange { request, repeat, .. } = exchange;
@@ -195,11 +196,11 @@ async fn respond_with(
     if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
         unsent = Some(DiscardBody(source));
     }
-    if let Some(SeenHead { hash, text }) = seen {
+    if let Some(KnownHead { key, text }) = known {
         let delimiter = request.account.sent.head.map_or(Delimiter::Nothing, |(delimiter, _)| delimiter);
         let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
         let head = SentHead::http2(text, request, length);
-        *repeat = head.and_then(|head| Repeat::of(hash, request, head, &body, delimiter));
+        *repeat = head.and_then(|head| Repeat::of(key, request, head, &body, delimiter));
     }
     let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
