@@ -8,8 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::layout;
 use crate::tidy::links::{links, resolve};
-use crate::tree::{cargo, root, target_dir};
+use crate::tree::{cargo, root};
 
 /// Programs, and where they go.
 const PROGRAMS: [(&str, &str); 2] = [("tsubame", "usr/sbin/tsubame"), ("tsubame-lab", "usr/bin/tsubame-lab")];
@@ -48,7 +49,7 @@ const USAGE: &str = "Usage: cargo xtask deb [--programs DIR]";
 /// Builds the package, and says where it is.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (programs, level) = match args {
-        [] => (build()?, "-Zxz"),
+        [] => (layout::build()?, "-Zxz"),
         // Somebody who has built them before wants to try something: it need not be small.
         [option, directory] if option == "--programs" => (PathBuf::from(directory), "-Znone"),
         _ => return Err(USAGE.into()),
@@ -73,15 +74,6 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     output(dpkg.env("SOURCE_DATE_EPOCH", &about.seconds))?;
     println!("{}", package.display());
     Ok(())
-}
-
-/// Builds the programs as they are to be used, and says where they are.
-fn build() -> Result<PathBuf, String> {
-    let mut build = cargo();
-    build.args(["build", "--profile", "dist", "--package", "tsubame", "--package", "tsubame-lab"]);
-    let status = build.status().map_err(|error| format!("cargo build: {error}"))?;
-    let target = target_dir();
-    if status.success() { Ok(target.join("dist")) } else { Err("the build failed".into()) }
 }
 
 /// The directory that becomes the package.
