@@ -171,14 +171,31 @@ impl KnownField {
             19 => &[KnownField::IfUnmodifiedSince, KnownField::ProxyAuthorization],
             _ => return None,
         };
-        // The first letter rules out most candidates without a call, and most clients spell a name either as usual or
-        // in lower case.
+        // The first letter rules out most candidates.
         let initial = name[0] | 0x20;
         candidates.iter().copied().find(|known| {
             let spelled = NAMES[*known as usize];
-            spelled[0] | 0x20 == initial && (spelled == name || spelled.eq_ignore_ascii_case(name))
+            spelled[0] | 0x20 == initial && is_spelled(spelled, name)
         })
     }
+}
+
+/// Whether a name is a known one of the same length, without regard to ASCII case.
+fn is_spelled(known: &[u8], name: &[u8]) -> bool {
+    /// Whether eight bytes are. Of the bytes of a known name, letters have the bit 0x40, and their case is the bit 0x20.
+    fn differ(known: [u8; 8], name: [u8; 8]) -> u64 {
+        let (known, name) = (u64::from_ne_bytes(known), u64::from_ne_bytes(name));
+        (known ^ name) & !((known & 0x4040_4040_4040_4040) >> 1)
+    }
+    let (Some(first), Some(last)) = (known.first_chunk(), known.last_chunk()) else {
+        return known.eq_ignore_ascii_case(name);
+    };
+    let (Some(own_first), Some(own_last)) = (name.first_chunk(), name.last_chunk()) else { return false };
+    let middle = match (known[8..].first_chunk(), name[8..].first_chunk()) {
+        (Some(known), Some(name)) => differ(*known, *name),
+        _ => 0,
+    };
+    differ(*first, *own_first) | differ(*last, *own_last) | middle == 0
 }
 
 #[cfg(test)]
@@ -205,6 +222,16 @@ mod tests {
             assert_eq!(*known as usize, number);
             assert_eq!(KnownField::classify(known.name().as_bytes()), Some(*known));
             assert_eq!(KnownField::classify(known.name().to_ascii_uppercase().as_bytes()), Some(*known));
+        }
+        for name in [
+            "Accept\rEncoding",
+            "Hos\u{14}",
+            "Content\rType",
+            "If-None-Matc\x08",
+            "Content-Lengt(",
+            "\x21ccept-Encoding",
+        ] {
+            assert_eq!(KnownField::classify(name.as_bytes()), None, "{name}");
         }
         assert_eq!(KnownField::classify(b""), None);
         assert_eq!(KnownField::classify(b"Hosu"), None);

@@ -70,7 +70,7 @@ pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{
     Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, OutputFilter,
-    PhaseHook, Preface, PrefaceOutcome, Rank, ResponseChain, ResponseHook, ResponseLink,
+    PhaseHook, Preface, PrefaceOutcome, Rank, ResponseChain, ResponseHook, ResponseLink, WriteVariable,
 };
 pub use request::phase::Phase;
 pub use request::script_use::ScriptUse;

@@ -289,6 +289,13 @@ impl Request {
         self.dir = outside;
     }
 
+    /// Ends, and gives the memory of its head to the next request.
+    pub(crate) fn recycle(self: Box<Request>) {
+        if let Ok(head) = Arc::try_unwrap(self.data.head) {
+            head.recycle();
+        }
+    }
+
     /// Forgets the results for one path, before another one is examined.
     pub(crate) fn reset_mapping(&mut self, status: u16) {
         self.mapped.clear();

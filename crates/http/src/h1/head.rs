@@ -12,11 +12,15 @@ mod error;
 mod parse;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 pub use error::HeadError;
 
 use crate::conditional::Preconditions;
 use crate::name::{FieldSet, KnownField, Name};
+
+/// How much memory for folded values a head keeps for the next one, in bytes.
+const FOLDED_KEPT: usize = 1024;
 
 /// A parsed request head. See the [module](self) for how to use it.
 #[derive(Debug, Default)]
@@ -130,36 +134,53 @@ impl Head {
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
         arena: &mut Vec<u8>,
     ) -> Head {
-        let mut put = |bytes: &[u8], end: &[u8]| {
-            let start = arena.len();
-            arena.extend_from_slice(bytes);
-            let span = Span::new(start, arena.len());
-            arena.extend_from_slice(end);
-            span
-        };
-        let mut head = Head { method: put(parts.method, b" "), target: put(parts.target, b" "), ..Head::default() };
-        put(parts.version.as_str().as_bytes(), b"\n");
-        let start = head.target.start as usize;
-        let mark = memchr::memchr(b'?', parts.target).map(|mark| start + mark);
-        let end = head.target.end as usize;
-        head.path = Span::new(start, mark.unwrap_or(end));
-        head.query = mark.map(|mark| Span::new(mark + 1, end));
-        head.version = parts.version;
-        head.authority = parts.authority.map_or_else(Span::default, |authority| put(authority, b"\n"));
-        for (number, (name, value)) in fields.into_iter().take(Limits::FIELDS_MAX).enumerate() {
-            let known = KnownField::classify(name);
-            if let Some(known) = known {
-                head.index.note(known, number);
-            }
-            head.fields.push(Field { name: put(name, b": "), value: put(value, b"\n"), known, is_folded: false });
-        }
+        let mut head = Head::default();
+        head.put_line(parts, arena);
+        fields.into_iter().for_each(|(name, value)| head.put_field(name, value, arena));
         head
+    }
+
+    /// Writes the request line of an empty head into `arena`.
+    pub fn put_line(&mut self, parts: &Parts<'_>, arena: &mut Vec<u8>) {
+        self.method = put(parts.method, b" ", arena);
+        self.target = put(parts.target, b" ", arena);
+        put(parts.version.as_str().as_bytes(), b"\n", arena);
+        let (start, end) = (self.target.start as usize, self.target.end as usize);
+        let mark = memchr::memchr(b'?', parts.target).map(|mark| start + mark);
+        self.path = Span::new(start, mark.unwrap_or(end));
+        self.query = mark.map(|mark| Span::new(mark + 1, end));
+        self.version = parts.version;
+        self.authority = parts.authority.map_or_else(Span::default, |authority| put(authority, b"\n", arena));
+    }
+
+    /// Appends a field, and writes its line into `arena`.
+    pub fn put_field(&mut self, name: &[u8], value: &[u8], arena: &mut Vec<u8>) {
+        let (name, value, known) = (put(name, SEPARATOR, arena), put(value, b"\n", arena), KnownField::classify(name));
+        self.push(Field { name, value, known, is_folded: false });
+    }
+
+    /// Appends a field whose line is in the arena already, in lines that begin at `start`.
+    pub fn push_place(&mut self, start: usize, place: FieldPlace) {
+        let span = |range: Range<usize>| Span::new(start + range.start, start + range.end);
+        let (name, value) = (span(place.name()), span(place.value()));
+        self.push(Field { name, value, known: place.known, is_folded: false });
+    }
+
+    fn push(&mut self, field: Field) {
+        if self.fields.len() == Limits::FIELDS_MAX {
+            return;
+        }
+        if let Some(known) = field.known {
+            self.index.note(known, self.fields.len());
+        }
+        self.fields.push(field);
     }
 
     /// Forgets the parsed head, even a partial one, and keeps the memory.
     pub fn clear(&mut self) {
         self.fields.clear();
         self.folded.clear();
+        self.folded.shrink_to(FOLDED_KEPT);
         self.index = Index::default();
         self.progress = parse::Progress::default();
         (self.method, self.target, self.authority, self.path) = Default::default();
@@ -284,6 +305,33 @@ impl Head {
     }
 }
 
+/// Where a field stands in a text of lines `name: value`.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldPlace {
+    pub(crate) name: u32,
+    pub(crate) value: u32,
+    pub(crate) end: u32,
+    /// Which known field it is.
+    pub known: Option<KnownField>,
+}
+
+impl FieldPlace {
+    /// The place of the name.
+    #[must_use]
+    pub fn name(self) -> Range<usize> {
+        self.name as usize..self.value as usize - SEPARATOR.len()
+    }
+
+    /// The place of the value.
+    #[must_use]
+    pub fn value(self) -> Range<usize> {
+        self.value as usize..self.end as usize
+    }
+}
+
+/// What stands between name and value.
+pub(crate) const SEPARATOR: &[u8] = b": ";
+
 #[derive(Debug)]
 struct Field {
     name: Span,
@@ -313,6 +361,15 @@ impl Span {
     fn of(self, buf: &[u8]) -> &[u8] {
         &buf[self.start as usize..self.end as usize]
     }
+}
+
+/// Appends bytes and what ends them.
+fn put(bytes: &[u8], end: &[u8], arena: &mut Vec<u8>) -> Span {
+    let start = arena.len();
+    arena.extend_from_slice(bytes);
+    let span = Span::new(start, arena.len());
+    arena.extend_from_slice(end);
+    span
 }
 
 /// For each known name, one more than the number of its first field; 0 if there is none.

@@ -1,9 +1,11 @@
 //! The fields of a head, in the order in which they came, and what RFC 9113 section 8 asks of them.
 //!
-//! Names and values stand in one text, `name NUL value LF` after each other: neither byte may stand in a name or a value, so two
-//! texts of whole heads are equal only if the heads are.
+//! Names and values stand in one text, as lines `name: value`: a blank may not stand in a name, nor a line's end in either, so
+//! two texts of whole heads are equal only if the heads are.
 
-use std::ops::Range;
+use crate::h1::head::{FieldPlace, SEPARATOR};
+use crate::name::KnownField;
+use crate::scan::{find_below, has_no_controls, is_token};
 
 /// What a field counts beside its name and value, in bytes (RFC 9113 section 6.5.2).
 const EACH: usize = 32;
@@ -12,8 +14,8 @@ const EACH: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub struct FieldList {
     text: Vec<u8>,
-    /// Where each field starts, and where its value does. Pseudo-header fields are not among them.
-    fields: Vec<(u32, u32)>,
+    /// Where each field stands. Pseudo-header fields are not among them.
+    fields: Vec<FieldPlace>,
     /// The values of the pseudo-header fields (RFC 9113 section 8.3.1 and RFC 8441 section 4), by their place in [`PSEUDO`].
     pseudo: [Option<(u32, u32)>; PSEUDO.len()],
     length: Option<u64>,
@@ -21,6 +23,10 @@ pub struct FieldList {
     size: usize,
     is_malformed: bool,
     is_too_large: bool,
+    /// The length of the longest field as a line, in bytes.
+    longest: usize,
+    has_names_of_its_own: bool,
+    has_controls: bool,
 }
 
 /// The pseudo-header fields of requests.
@@ -45,6 +51,9 @@ impl FieldList {
         self.size = 0;
         self.is_malformed = false;
         self.is_too_large = false;
+        self.longest = 0;
+        self.has_names_of_its_own = false;
+        self.has_controls = false;
     }
 
     /// Appends a field, if the head is no larger than `most` bytes with it.
@@ -60,22 +69,28 @@ impl FieldList {
     }
 
     fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        if has_bad_bytes(value) {
-            return Err(Malformed);
-        }
-        let start = self.text.len() as u32;
+        let has_controls = check_bytes(value)?;
+        let place = self.text.len() as u32;
+        self.text.reserve(name.len() + value.len() + SEPARATOR.len() + 1);
         self.text.extend_from_slice(name);
-        self.text.push(0);
-        let middle = self.text.len() as u32;
+        self.text.extend_from_slice(SEPARATOR);
+        let start = self.text.len() as u32;
         self.text.extend_from_slice(value);
+        let end = self.text.len() as u32;
         self.text.push(b'\n');
         if name.first() == Some(&b':') {
             let at = PSEUDO.iter().position(|known| *known == name).ok_or(Malformed)?;
-            let is_doubled = self.pseudo[at].replace((middle, middle + value.len() as u32)).is_some();
+            let is_doubled = self.pseudo[at].replace((start, end)).is_some();
             return if is_doubled || !self.fields.is_empty() { Err(Malformed) } else { Ok(()) };
         }
-        if name.is_empty() || name.iter().any(|byte| !NAME[*byte as usize]) {
+        if name.is_empty() {
             return Err(Malformed);
+        }
+        if name.iter().any(|byte| !NAME[*byte as usize]) {
+            if name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || *byte == b':') {
+                return Err(Malformed);
+            }
+            self.has_names_of_its_own = true;
         }
         match name {
             // They belong to HTTP/1 (RFC 9113 section 8.2.2).
@@ -91,7 +106,9 @@ impl FieldList {
             }
             _ => {}
         }
-        self.fields.push((start, middle));
+        self.longest = self.longest.max(name.len() + SEPARATOR.len() + value.len());
+        self.has_controls |= has_controls;
+        self.fields.push(FieldPlace { name: place, value: start, end, known: KnownField::classify(name) });
         Ok(())
     }
 
@@ -199,13 +216,44 @@ impl FieldList {
         self.fields.is_empty()
     }
 
+    /// The length of the longest field as `name: value`, in bytes.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Whether a name is none in HTTP/1, where only tokens are (RFC 9110 section 5.1).
+    #[must_use]
+    pub fn has_names_of_its_own(&self) -> bool {
+        self.has_names_of_its_own
+    }
+
+    /// Whether a value has controls besides tabs.
+    #[must_use]
+    pub fn has_controls(&self) -> bool {
+        self.has_controls
+    }
+
     /// The names and values in order, without pseudo-header fields.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let ends = self.fields.iter().skip(1).map(|(start, _)| *start).chain([self.text.len() as u32]);
-        self.fields.iter().zip(ends).map(|((start, middle), end)| {
-            let part = |range: Range<u32>| &self.text[range.start as usize..range.end as usize];
-            (part(*start..middle - 1), part(*middle..end - 1))
-        })
+        self.fields.iter().map(|place| (&self.text[place.name()], &self.text[place.value()]))
+    }
+
+    /// The lines of all fields, without those of pseudo-header fields, and the place of each field there.
+    pub fn lines(&self) -> (&[u8], impl Iterator<Item = FieldPlace>) {
+        let first = self.fields.first().map_or(self.text.len() as u32, |place| place.name);
+        let places = self.fields.iter().map(move |FieldPlace { name, value, end, known }| FieldPlace {
+            name: name - first,
+            value: value - first,
+            end: end - first,
+            known: *known,
+        });
+        (&self.text[first as usize..], places)
+    }
+
+    /// The values of all fields of a known name.
+    pub fn known(&self, known: KnownField) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().filter(move |place| place.known == Some(known)).map(|place| &self.text[place.value()])
     }
 
     /// The values of all fields of that name, which is in lower case.
@@ -214,17 +262,27 @@ impl FieldList {
     }
 }
 
-/// Whether a value is malformed (RFC 9113 section 8.2.1): a NUL or line break in it, or blanks around it.
-fn has_bad_bytes(value: &[u8]) -> bool {
+/// Whether a value has controls besides tabs. `Err`: it is malformed (RFC 9113 section 8.2.1): a NUL or line break in it, or
+/// blanks around it.
+fn check_bytes(value: &[u8]) -> Result<bool, Malformed> {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    let mut at = crate::scan::find_below(value, 0, 0x20);
-    while at < value.len() {
-        if matches!(value[at], 0 | b'\r' | b'\n') {
-            return true;
-        }
-        at = crate::scan::find_below(value, at + 1, 0x20);
+    if is_blank(value.first()) || is_blank(value.last()) {
+        return Err(Malformed);
     }
-    is_blank(value.first()) || is_blank(value.last())
+    if has_no_controls(value) {
+        return Ok(false);
+    }
+    let mut has_controls = false;
+    let mut at = find_below(value, 0, 0x20);
+    while at < value.len() {
+        match value[at] {
+            0 | b'\r' | b'\n' => return Err(Malformed),
+            b'\t' => {}
+            _ => has_controls = true,
+        }
+        at = find_below(value, at + 1, 0x20);
+    }
+    Ok(has_controls)
 }
 
 /// A number of bytes, in digits only.
@@ -235,12 +293,13 @@ fn length(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The bytes that a name may have: no capitals, controls, blanks, colons, and nothing beyond ASCII (RFC 9113 section 8.2.1).
+/// The bytes of most names: those of tokens except capitals. A name may have others, too, but no capitals, controls, blanks or
+/// colons, and nothing beyond ASCII (RFC 9113 section 8.2.1).
 static NAME: [bool; 256] = {
     let mut table = [false; 256];
-    let mut byte = 0x21;
-    while byte < 0x7f {
-        table[byte] = !matches!(byte as u8, b'A'..=b'Z' | b':');
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_token(byte as u8) && !(byte as u8).is_ascii_uppercase();
         byte += 1;
     }
     table

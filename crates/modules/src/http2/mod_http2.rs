@@ -2,6 +2,7 @@
 //!
 //! Apache manual: mod_http2. Messages are those of Apache 2.4.71.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use conf::{
     Setting, Source, on_or_off, row, settings, shown,
 };
 use server::PhaseHook::{Later, Now};
-use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, StreamId, Waiting};
+use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, StreamId, Waiting, WriteVariable};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "http2_module", source: "mod_http2.c", linked: false, directives: DIRECTIVES },
@@ -20,8 +21,8 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::Check(allow),
         Hook::Variable(variable),
-        Hook::OwnVariable(STREAM_ID, |request| renew(request, STREAM_ID)),
-        Hook::OwnVariable(STREAM_TAG, |request| renew(request, STREAM_TAG)),
+        Hook::OwnVariable(STREAM_ID, write_id),
+        Hook::OwnVariable(STREAM_TAG, write_tag),
         Hook::Phase(Phase::Fixups, Order::Last, Now(set_variables)),
         Hook::Phase(Phase::Fixups, Order::Last, Later { claims: has_hints, run: send_hints }),
     ],
@@ -241,22 +242,45 @@ fn variable(request: &Request, name: &str) -> Option<String> {
     Some(match (name, request.data.stream) {
         ("HTTP2", Some(_)) => "on".into(),
         ("HTTP2", None) | ("H2PUSH" | "H2_PUSH", _) => "off".into(),
-        (STREAM_ID, Some(stream)) => stream.number.to_string(),
-        (STREAM_TAG, Some(StreamId { process, connection, number })) => format!("{process}-{connection}-{number}"),
+        (STREAM_ID, _) => written(request, write_id),
+        (STREAM_TAG, _) => written(request, write_tag),
         _ => String::new(),
     })
+}
+
+fn written(request: &Request, write: WriteVariable) -> String {
+    let mut text = String::new();
+    write(request, &mut text);
+    text
+}
+
+fn write_id(request: &Request, text: &mut String) {
+    if let Some(StreamId { number, .. }) = request.data.stream {
+        // A string takes everything.
+        let _ = write!(text, "{number}");
+    }
+}
+
+fn write_tag(request: &Request, text: &mut String) {
+    if let Some(StreamId { process, connection, number }) = request.data.stream {
+        let _ = write!(text, "{process}-{connection}-{number}");
+    }
 }
 
 /// Sets the variables for scripts.
 fn set_variables(request: &mut Request) -> Flow {
     if request.data.stream.is_some() && !request.is_subrequest() && !request.env.contains(NAMES[0]) {
         for name in NAMES {
-            let is_own = matches!(name, STREAM_ID | STREAM_TAG);
-            if is_own && !request.env.contains(name) {
-                renew(request, name);
-                continue;
-            }
-            if is_own {
+            let own: Option<WriteVariable> = match name {
+                STREAM_ID => Some(write_id),
+                STREAM_TAG => Some(write_tag),
+                _ => None,
+            };
+            if let Some(write) = own {
+                if !request.env.contains(name) {
+                    request.set_own_variable(name, write);
+                    continue;
+                }
                 request.asks_beyond_head();
             }
             let value = variable(request, name).unwrap_or_default();
@@ -264,12 +288,6 @@ fn set_variables(request: &mut Request) -> Flow {
         }
     }
     Flow::Declined
-}
-
-/// Sets a variable to the value that it has for this stream.
-fn renew(request: &mut Request, name: &'static str) {
-    let value = variable(request, name).unwrap_or_default();
-    request.set_own_variable(name, value);
 }
 
 /// Whether there are early hints to send.

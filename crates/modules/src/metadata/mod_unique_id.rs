@@ -5,7 +5,7 @@
 
 use conf::ModuleInfo;
 use server::PhaseHook::Now;
-use server::unique::letters;
+use server::unique::push_letters;
 use server::{Flow, Hook, Module, Order, Phase, Request, Unique};
 
 /// The module. If it is loaded, its id is also that of log lines (`%L`).
@@ -13,7 +13,7 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "unique_id_module", source: "mod_unique_id.c", linked: false, directives: &[] },
     hooks: &[
         Hook::Repeatable,
-        Hook::OwnVariable(NAME, |request| request.set_own_variable(NAME, fresh())),
+        Hook::OwnVariable(NAME, |_, text| write(text)),
         Hook::Phase(Phase::PostRead, Order::Middle, Now(set)),
         Hook::LogId(id),
     ],
@@ -27,7 +27,7 @@ pub(crate) fn set(request: &mut Request) -> Flow {
     // The error log may have been first.
     match request.log_id().map(str::to_string).or_else(|| known(request)) {
         Some(id) => request.env.set(NAME, id),
-        None => request.set_own_variable(NAME, fresh()),
+        None => request.set_own_variable(NAME, |_, text| write(text)),
     }
     Flow::Declined
 }
@@ -44,10 +44,17 @@ fn known(request: &Request) -> Option<String> {
 }
 
 fn fresh() -> String {
+    let mut text = String::new();
+    write(&mut text);
+    text
+}
+
+/// Appends a new id.
+fn write(text: &mut String) {
     let since_1970 = sys::time::realtime_coarse();
     let mut bytes = [0; 20];
     // The seconds wrap in 2106.
     bytes[..4].copy_from_slice(&(since_1970.as_secs() as u32).to_be_bytes());
     bytes[4..].copy_from_slice(&Unique::draw().bytes());
-    letters(&bytes)
+    push_letters(&bytes, text);
 }

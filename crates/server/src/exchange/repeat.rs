@@ -47,7 +47,7 @@ use crate::message::sent::{Delimiter, Persist};
 use crate::paths::c_path;
 use crate::request::client::Announced;
 use crate::request::fields_out::{FieldSink, with_date};
-use crate::request::hooks::SetVariable;
+use crate::request::hooks::WriteVariable;
 use crate::request::{Account, Client, Login, Request, RequestKind, StreamId};
 use crate::site::directory_cache::Walked;
 use crate::site::file_cache::{CachedFile, Content};
@@ -96,8 +96,8 @@ pub(crate) struct Repeat {
     made: usize,
     /// The client of nobody's request, while the request has a client.
     nobody: Option<Arc<Client>>,
-    /// Sets the variables that each request has anew, unless the configuration has set or removed them.
-    renewed: Vec<SetVariable>,
+    /// The variables that each request has anew, unless the configuration has set or removed them.
+    renewed: Vec<(&'static str, WriteVariable)>,
 }
 
 /// The head of a response as it went out.
@@ -240,8 +240,8 @@ impl Remembered {
 pub(crate) struct Recall<'a> {
     pub(crate) server: &'static Server,
     pub(crate) client: &'a Arc<Client>,
-    /// The stream in which it came.
-    pub(crate) stream: Option<StreamId>,
+    /// The stream in which it came, over HTTP/2.
+    stream: Option<StreamId>,
     /// The tick that announced it.
     pub(crate) tick: Option<NonZeroU64>,
     /// When it came in, once that is known.
@@ -257,14 +257,18 @@ pub(crate) struct Again {
 }
 
 impl<'a> Recall<'a> {
-    /// A request of this client with this head: `text` is that of the head, or that of its fields over HTTP/2, which cannot be
-    /// taken for each other. `None`: nothing is repeated for it.
-    pub(crate) fn new(server: &'static Server, client: &'a Arc<Client>, text: &[u8]) -> Option<Recall<'a>> {
+    /// A request of this client with this head: `text` is that of the head, or that of its fields over HTTP/2. `None`: nothing is repeated for it.
+    pub(crate) fn new(
+        server: &'static Server,
+        client: &'a Arc<Client>,
+        stream: Option<StreamId>,
+        text: &[u8],
+    ) -> Option<Recall<'a>> {
         if text.len() > HEAD_MAX || !is_plain(client) {
             return None;
         }
         let hash = REPEATS.with_borrow(|repeats| repeats.hasher.hash_one(text));
-        Some(Recall { server, client, stream: None, tick: None, arrived: None, hash })
+        Some(Recall { server, client, stream, tick: None, arrived: None, hash })
     }
 
     /// The response to the latest request with this head.
@@ -297,8 +301,8 @@ impl<'a> Recall<'a> {
         repeat.nobody = Some(mem::replace(&mut request.client, self.client.clone()));
         request.data.stream = self.stream;
         *request.made.get_mut() = repeat.made;
-        for set in &repeat.renewed {
-            set(&mut request);
+        for (name, write) in &repeat.renewed {
+            request.renew_own_variable(name, *write);
         }
         if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
             with_date(request.account.time, |now| text[*date..*date + now.len()].copy_from_slice(now));
@@ -339,13 +343,13 @@ fn is_plain(client: &Client) -> bool {
     !client.is_misdirected() && client.announced() == Announced::Nobody && !runtime::log_levels::are_changed()
 }
 
-/// The functions for the variables that each request has anew, as far as this request has its own in them.
-fn renewed(request: &Request) -> Vec<SetVariable> {
+/// The variables that each request has anew, as far as this request has its own in them.
+fn renewed(request: &Request) -> Vec<(&'static str, WriteVariable)> {
     let is_own = |name: &str| {
         request.own_variables.iter().any(|(own, value)| *own == name && request.env.get(name) == Some(value))
     };
     let all = request.hooks.own_variables.iter();
-    all.filter(|(name, _)| is_own(name)).map(|(_, set)| *set).collect()
+    all.filter(|(name, _)| is_own(name)).copied().collect()
 }
 
 /// How much text a request has beside its head, in bytes.
@@ -430,7 +434,11 @@ impl Repeat {
     }
 
     /// Whether the client has reached the same address of the same server, and has asked for the same in its handshake.
-    fn is_for(&self, request: &Request, Recall { server, client, .. }: &Recall<'_>) -> bool {
+    fn is_for(&self, request: &Request, Recall { server, client, stream, .. }: &Recall<'_>) -> bool {
+        // Bytes that are no head of HTTP/1 may be the text of a head of HTTP/2.
+        if stream.is_some() != matches!(self.head, SentHead::Http2 { .. }) {
+            return false;
+        }
         let is_same = match (&self.named, client.session()) {
             (None, None) => true,
             (Some(named), Some(session)) => session.is_named(named),

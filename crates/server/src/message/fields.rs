@@ -59,6 +59,11 @@ impl From<Arc<str>> for Value {
     }
 }
 
+/// Whether two names are the same. Most are spelled alike.
+fn is_same(one: &str, other: &str) -> bool {
+    one.len() == other.len() && (one == other || one.eq_ignore_ascii_case(other))
+}
+
 /// A table like httpd's: ordered, names ignore case, and a name may have several values.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Vec<(Cow<'static, str>, Value)>);
@@ -66,12 +71,20 @@ pub struct Fields(Vec<(Cow<'static, str>, Value)>);
 impl Fields {
     /// The first value of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+        self.0.iter().find(|(have, _)| is_same(have, name)).map(|(_, value)| &**value)
+    }
+
+    /// The first value of a name, if it is a string of its own.
+    pub(crate) fn own_mut(&mut self, name: &str) -> Option<&mut String> {
+        match self.0.iter_mut().find(|(have, _)| is_same(have, name)) {
+            Some((_, Value::Own(text))) => Some(text),
+            _ => None,
+        }
     }
 
     /// All values of a name joined by `", "`.
     pub fn joined(&self, name: &str) -> Option<String> {
-        let mut values = self.0.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+        let mut values = self.0.iter().filter(|(have, _)| is_same(have, name)).map(|(_, value)| value);
         let first = values.next()?.to_string();
         Some(values.fold(first, |all, value| all + ", " + value))
     }
@@ -79,7 +92,7 @@ impl Fields {
     /// Replaces all values of a name with one; it keeps the place of the first.
     pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         let (name, value) = (name.into(), value.into());
-        match self.0.iter().position(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+        match self.0.iter().position(|(have, _)| is_same(have, &name)) {
             Some(at) => {
                 self.0[at] = (name, value);
                 let mut i = at + 1;
@@ -103,7 +116,7 @@ impl Fields {
     /// Appends to the value of a name, after `", "`.
     pub fn merge(&mut self, name: impl Into<Cow<'static, str>>, value: &str) {
         let name = name.into();
-        match self.0.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+        match self.0.iter_mut().find(|(have, _)| is_same(have, &name)) {
             Some((_, have)) => *have = Value::Own(format!("{}, {value}", &**have)),
             None => self.0.push((name, value.into())),
         }
@@ -111,7 +124,7 @@ impl Fields {
 
     /// Removes a name, with all its values.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(have, _)| !have.eq_ignore_ascii_case(name));
+        self.0.retain(|(have, _)| !is_same(have, name));
     }
 
     /// Whether there is a value for a name.

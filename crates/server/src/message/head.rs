@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::conditional::Preconditions;
-use http::h1::head::Parts;
+use http::h1::head::{FieldPlace, Parts};
 use http::name::{FieldSet, SharedFieldSet};
 use http::{Head, KnownField, Name, Version};
 
@@ -37,6 +37,21 @@ impl RequestHead {
     pub fn assembled<'a>(parts: &Parts<'a>, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> RequestHead {
         let mut text = Vec::new();
         let table = Head::assemble(parts, fields, &mut text);
+        RequestHead { text, table, asked: SharedFieldSet::default() }
+    }
+
+    /// The head made from these parts, a field, and lines with the fields after it. The caller has checked them, as above.
+    pub(crate) fn of_lines(
+        parts: &Parts<'_>,
+        first: Option<(&[u8], &[u8])>,
+        (lines, places): (&[u8], impl Iterator<Item = FieldPlace>),
+    ) -> RequestHead {
+        let (mut text, mut table) = (buffers::take(), buffers::take_head());
+        table.put_line(parts, &mut text);
+        first.into_iter().for_each(|(name, value)| table.put_field(name, value, &mut text));
+        let start = text.len();
+        text.extend_from_slice(lines);
+        places.for_each(|place| table.push_place(start, place));
         RequestHead { text, table, asked: SharedFieldSet::default() }
     }
 

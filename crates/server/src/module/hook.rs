@@ -10,7 +10,7 @@ use crate::module::finding::Finding;
 use crate::request::Request;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest, SetVariable,
+    ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest, WriteVariable,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -72,9 +72,9 @@ pub enum Hook {
     /// request everything else that they ask ([`Request::asks_beyond_head`]): a later request with the same head may get the
     /// same response without them. While a module with hooks for requests does not say so, nothing is repeated.
     Repeatable,
-    /// A variable of the environment that each request has anew: its name, and the function that sets it for a repeat. If the
+    /// A variable of the environment that each request has anew: its name, and the function that writes its value. If the
     /// configuration reads the variable ([`Request::env_value`]), the request is not repeated.
-    OwnVariable(&'static str, SetVariable),
+    OwnVariable(&'static str, WriteVariable),
     /// A kind of lock that `Mutex` may name.
     Mutex(&'static str),
     /// Checks a name in `SetHandler`. `Err`: why no handler will ever answer under it.

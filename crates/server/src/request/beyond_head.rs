@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::request::client::Announced;
+use crate::request::hooks::WriteVariable;
 use crate::request::{Client, Request};
 use crate::transport::tls::session::{Named, Session};
 
@@ -42,12 +43,22 @@ impl Request {
     }
 
     /// Sets a variable that each request has anew ([`Hook::OwnVariable`](crate::Hook::OwnVariable)).
-    pub fn set_own_variable(&mut self, name: &'static str, value: String) {
-        match self.own_variables.iter_mut().find(|(own, _)| *own == name) {
-            Some((_, own)) => own.clone_from(&value),
-            None => self.own_variables.push((name, value.clone())),
-        }
+    pub fn set_own_variable(&mut self, name: &'static str, write: WriteVariable) {
+        let mut value = String::new();
+        write(self, &mut value);
+        self.own_variables.push((name, value.clone()));
         self.env.set(name, value);
+    }
+
+    /// Gives such a variable, which is there, a new value.
+    pub(crate) fn renew_own_variable(&mut self, name: &'static str, write: WriteVariable) {
+        let Some(text) = self.env.own_mut(name) else { return };
+        let mut value = std::mem::take(text);
+        value.clear();
+        write(self, &mut value);
+        if let Some(text) = self.env.own_mut(name) {
+            *text = value;
+        }
     }
 
     /// The value of a variable of the environment, for a line of the configuration that names it. If each request has another

@@ -253,8 +253,8 @@ pub(crate) type RunSubrequest = fn(&mut Request, SubrequestTarget) -> Waiting<'_
 /// Finds a module's variable of a request, by its name.
 pub type FindVariable = fn(&Request, &str) -> Option<String>;
 
-/// Sets a variable that each request has anew.
-pub type SetVariable = fn(&mut Request);
+/// Appends the value of a variable that each request has anew.
+pub type WriteVariable = fn(&Request, &mut String);
 
 /// The values of an extension of the client's certificate, by its OID or OpenSSL's name for that.
 pub type FindExtension = fn(&Request, &str) -> Vec<String>;
@@ -281,7 +281,7 @@ pub struct Hooks {
     pub(crate) encryption: Option<&'static Encryption>,
     pub(crate) variables: Vec<FindVariable>,
     pub(crate) extensions: Option<FindExtension>,
-    pub(crate) own_variables: Vec<(&'static str, SetVariable)>,
+    pub(crate) own_variables: Vec<(&'static str, WriteVariable)>,
     /// Every module with hooks for requests is [repeatable](crate::Hook::Repeatable).
     pub(crate) are_repeatable: bool,
 }

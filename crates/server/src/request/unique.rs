@@ -43,16 +43,23 @@ impl Unique {
 
 /// Encodes bytes as letters, digits, `-` and `_` (RFC 4648 section 5, without padding).
 pub fn letters(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    push_letters(bytes, &mut text);
+    text
+}
+
+/// Appends bytes as such letters.
+pub fn push_letters(bytes: &[u8], text: &mut String) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    let end = text.len() + (bytes.len() * 8).div_ceil(6);
+    text.reserve(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let mut three = [0; 3];
         three[..chunk.len()].copy_from_slice(chunk);
         let group = u32::from_be_bytes([0, three[0], three[1], three[2]]);
-        out.extend_from_slice(&[18, 12, 6, 0].map(|shift| ALPHABET[(group >> shift) as usize & 63]));
+        text.extend([18, 12, 6, 0].map(|shift| char::from(ALPHABET[(group >> shift) as usize & 63])));
     }
-    out.truncate((bytes.len() * 8).div_ceil(6));
-    String::from_utf8(out).unwrap_or_default()
+    text.truncate(end);
 }
 
 #[cfg(test)]
@@ -67,6 +74,9 @@ mod tests {
             assert_eq!(letters(bytes.as_bytes()), text);
         }
         assert_eq!(letters(&[0xfb, 0xff, 0xfe]), "-__-");
+        let mut text = String::from("before ");
+        push_letters(b"fo", &mut text);
+        assert_eq!(text, "before Zm8");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Field, Head, HeadError, Limits, Parse, Span, Version};
 use crate::authority::Authority;
 use crate::name::KnownField;
-use crate::scan::{find_below, token_end, trim};
+use crate::scan::{find_below, near_colon, token_end, trim};
 
 /// The most empty lines to skip before a request line, as in Apache.
 const BLANK_LINES_MAX: usize = 10;
@@ -224,7 +224,7 @@ impl Parser<'_> {
 
     /// `field-name ":" OWS field-value OWS CRLF`, RFC 9112 section 5.
     fn field_line(&mut self, start: usize) -> Result<(), Stop> {
-        let name_end = self.field_name(start)?;
+        let (name_end, known) = self.field_name(start)?;
         let (value, next) = self.value(start, name_end + 1)?;
         self.head.progress.field_len = value.end as usize - start;
         let number = self.head.fields.len();
@@ -232,7 +232,6 @@ impl Parser<'_> {
         if number >= most.min(Limits::FIELDS_MAX) {
             return Err(HeadError::TooManyFields.into());
         }
-        let known = KnownField::classify(&self.buf[start..name_end]);
         if let Some(known) = known {
             let is_first = self.head.index.note(known, number);
             if known == KnownField::Host && !is_first && (self.limits.strict || !self.is_the_same_host(value)) {
@@ -250,9 +249,17 @@ impl Parser<'_> {
         !first.is_empty() && first.eq_ignore_ascii_case(value.of(self.buf))
     }
 
-    /// The index of the colon.
+    /// The index of the colon, and which known field it is.
     #[inline]
-    fn field_name(&self, start: usize) -> Result<usize, Stop> {
+    fn field_name(&self, start: usize) -> Result<(usize, Option<KnownField>), Stop> {
+        if let Some(colon) = near_colon(self.buf, start) {
+            // The name of a known field is a token.
+            let known = KnownField::classify(&self.buf[start..colon]);
+            if known.is_some() {
+                self.checked_len(colon - start)?;
+                return Ok((colon, known));
+            }
+        }
         let mut at = token_end(self.buf, start);
         if !self.limits.strict {
             while at < self.buf.len() && !matches!(self.buf[at], b':' | b' ' | b'\t' | b'\r' | b'\n' | 0) {
@@ -260,7 +267,7 @@ impl Parser<'_> {
             }
         }
         match self.byte_of_field(start, at)? {
-            b':' if at > start => Ok(at),
+            b':' if at > start => Ok((at, KnownField::classify(&self.buf[start..at]))),
             _ => Err(HeadError::BadFieldName.into()),
         }
     }

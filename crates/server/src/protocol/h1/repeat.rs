@@ -52,7 +52,7 @@ impl Http1Connection {
     fn recall(&mut self, bytes: &mut Vec<u8>) -> Result<Again, Option<Arc<RequestHead>>> {
         let tick = self.announced.inspect(|tick| tick::resume(*tick));
         let limits = self.plan().limits;
-        let mut recall = Recall::new(self.running.server, &self.client, bytes).ok_or(None)?;
+        let mut recall = Recall::new(self.running.server, &self.client, None, bytes).ok_or(None)?;
         recall.tick = tick;
         let may_be_first = |again: &Again| self.may_offer_http2(&again.request);
         match recall.same(bytes) {

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -221,11 +220,7 @@ impl Http1Connection {
         }
         match repeat {
             Some(repeat) => repeat.remember(request),
-            None => {
-                if let Ok(head) = Arc::try_unwrap(request.data.head) {
-                    head.recycle();
-                }
-            }
+            None => request.recycle(),
         }
         if !complete {
             return Stage::Closed;

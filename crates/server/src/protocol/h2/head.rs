@@ -6,7 +6,7 @@
 
 use http::h1::head;
 use http::h2::FieldList;
-use http::{Authority, HeadError, Limits, Version};
+use http::{Authority, HeadError, KnownField, Limits, Version};
 
 use crate::message::head::RequestHead;
 
@@ -26,7 +26,7 @@ pub(super) struct ReceivedHead {
 /// Reads a head.
 pub(super) fn read(fields: &FieldList, limits: &Limits) -> ReceivedHead {
     let protocol = fields.protocol().map(|protocol| http::text::from_bytes(protocol).into_owned());
-    let host = fields.values(b"host").next();
+    let host = fields.known(KnownField::Host).next();
     let is_tunnel = protocol.is_some();
     // CONNECT has no other target.
     let target = fields.path().or(fields.authority()).unwrap_or(b"*");
@@ -37,18 +37,23 @@ pub(super) fn read(fields: &FieldList, limits: &Limits) -> ReceivedHead {
     let line = head::Parts { method, target, authority: name, version: Version::Http2 };
     let cookie = cookies(fields);
     // One value even if the field is repeated: the protocol refuses lengths that differ. A tunnel has no body.
-    let length = fields.values(b"content-length").next().filter(|_| !is_tunnel);
+    let length = fields.known(KnownField::ContentLength).next().filter(|_| !is_tunnel);
     let first = name.map(|name| (&b"Host"[..], name));
-    let is_other = |name: &[u8]| match name {
-        b"host" | b"content-length" => false,
-        b"cookie" => cookie.is_none(),
-        _ => true,
+    let head = if host.is_none() && fields.length().is_none() && cookie.is_none() {
+        RequestHead::of_lines(&line, first, fields.lines())
+    } else {
+        let is_other = |name: &[u8]| match name {
+            b"host" | b"content-length" => false,
+            b"cookie" => cookie.is_none(),
+            _ => true,
+        };
+        let rest = fields.iter().filter(|(name, _)| is_other(name));
+        let last = length.map(|length| (&b"content-length"[..], length));
+        let last = last.into_iter().chain(cookie.as_deref().map(|cookie| (&b"cookie"[..], cookie)));
+        RequestHead::assembled(&line, first.into_iter().chain(rest).chain(last))
     };
-    let rest = fields.iter().filter(|(name, _)| is_other(name));
-    let last = length.map(|length| (&b"content-length"[..], length));
-    let last = last.into_iter().chain(cookie.as_deref().map(|cookie| (&b"cookie"[..], cookie)));
-    let head = RequestHead::assembled(&line, first.into_iter().chain(rest).chain(last));
-    let expects = fields.values(b"expect").next().is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+    let mut expect = fields.known(KnownField::Expect);
+    let expects = expect.next().is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
     ReceivedHead { head, error, length: fields.length().filter(|_| !is_tunnel), expects, protocol }
 }
 
@@ -78,16 +83,14 @@ fn check(fields: &FieldList, target: &[u8], limits: &Limits) -> Result<(), HeadE
     if fields.len() > most {
         return Err(HeadError::TooManyFields);
     }
-    let size = |name: &[u8], value: &[u8]| name.len() + value.len() + ": ".len();
-    if fields.is_too_large() || fields.iter().any(|(name, value)| size(name, value) > limits.field_size + 1) {
+    if fields.is_too_large() || fields.longest() > limits.field_size + 1 {
         return Err(HeadError::FieldTooLong);
     }
     // HTTP/2 allows a quotation mark in a name.
-    if !fields.iter().all(|(name, _)| http::name::is_valid(name)) {
+    if fields.has_names_of_its_own() {
         return Err(HeadError::BadFieldName);
     }
-    let is_control = |byte: &u8| matches!(byte, 0..=8 | 10..=31 | 127);
-    if fields.iter().any(|(_, value)| value.iter().any(is_control)) {
+    if fields.has_controls() {
         return Err(HeadError::BadFieldValue);
     }
     // A gateway might forward another scheme (RFC 9113 section 8.3.1).
@@ -103,7 +106,7 @@ fn check(fields: &FieldList, target: &[u8], limits: &Limits) -> Result<(), HeadE
     if is_connect && authority.is_none() || !is_connect && !is_asterisk && !is_path {
         return Err(HeadError::BadTarget);
     }
-    let mut hosts = fields.values(b"host");
+    let mut hosts = fields.known(KnownField::Host);
     let host = hosts.next();
     if hosts.next().is_some() {
         return Err(HeadError::SeveralHosts);
@@ -121,8 +124,9 @@ fn check(fields: &FieldList, target: &[u8], limits: &Limits) -> Result<(), HeadE
 /// Joins cookies from several fields (RFC 9113 section 8.2.3). A field without a value holds none. `None`: there is at
 /// most one field.
 fn cookies(fields: &FieldList) -> Option<Vec<u8>> {
-    fields.values(b"cookie").nth(1)?;
-    Some(fields.values(b"cookie").filter(|value| !value.is_empty()).collect::<Vec<_>>().join(&b"; "[..]))
+    let cookies = || fields.known(KnownField::Cookie);
+    cookies().nth(1)?;
+    Some(cookies().filter(|value| !value.is_empty()).collect::<Vec<_>>().join(&b"; "[..]))
 }
 
 #[cfg(test)]

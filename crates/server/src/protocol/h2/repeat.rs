@@ -38,8 +38,8 @@ impl<'c> Repeating<'c> {
             return None;
         }
         let text = state.protocol.fields().text()?;
-        let mut recall = Recall::new(common.running.server, &common.client, text)?;
-        recall.stream = Some(StreamId { number: at.number(), ..common.first });
+        let stream = StreamId { number: at.number(), ..common.first };
+        let mut recall = Recall::new(common.running.server, &common.client, Some(stream), text)?;
         recall.tick = tick.inspect(|tick| tick::resume(*tick));
         recall.arrived = arrived;
         Some(Repeating { common, at, recall })
@@ -78,7 +78,9 @@ impl<'c> Repeating<'c> {
             asked.clear();
             asked.extend_from_slice(text);
         }
-        self.answer(state, again.with_head(&mut asked.head, &self.recall), &body);
+        let again = again.with_head(&mut asked.head, &self.recall);
+        std::mem::take(&mut asked.head).recycle();
+        self.answer(state, again, &body);
         Ok(())
     }
 

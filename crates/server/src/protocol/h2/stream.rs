@@ -161,8 +161,9 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     exchange.end(transfer);
     let Exchange { request, row, repeat, .. } = exchange;
     drop(row);
-    if let Some(repeat) = repeat.filter(|_| is_whole) {
-        repeat.remember(request);
+    match repeat.filter(|_| is_whole) {
+        Some(repeat) => repeat.remember(request),
+        None => request.recycle(),
     }
     // The stream's last handles are dropped here, which tells a client that still sends that the rest is not needed (RFC
     // 9113 section 8.1).

@@ -577,6 +577,27 @@ fn large_heads_are_whole_or_not_repeated() {
     assert!(repeated(&server) > 0);
 }
 
+/// What stands for a head of HTTP/2 in the memory of the server is no head in HTTP/1.
+#[test]
+fn lines_of_http2_are_no_request_of_http1() {
+    let site = Site::new();
+    page(&site, "a.html", PAGE);
+    let server = Server::start(Mpm::Percore, &site, &format!("{COMMON}ServerLimit 1\nStartServers 1\n"));
+    server.allow_everything("refused requests are logged");
+    let fields = request("GET", "/a.html");
+    until("a repeat", || {
+        let mut client = Frames::connect(server.address(), &[]);
+        (0..4).for_each(|_| assert_eq!(client.response(&fields).2, PAGE.as_bytes()));
+        (repeated(&server) > 0).then_some(())
+    });
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    for _ in 0..4 {
+        let mut client = server.client();
+        assert_eq!(client.get("/a.html").text(), PAGE);
+        assert_eq!(client.request(&lines).status, 400);
+    }
+}
+
 /// A client whose windows are small gets repeats all the same, as fast as it reads.
 #[test]
 fn small_windows_hold_repeats_too() {
