@@ -86,19 +86,24 @@ impl FieldList {
         if name.is_empty() {
             return Err(Malformed);
         }
-        if name.iter().any(|byte| !NAME[*byte as usize]) {
+        let known = KnownField::classify(name);
+        // A known name consists of letters and hyphens: those without the bit 0x20 are capitals.
+        let is_usual = match known {
+            Some(_) => name.iter().fold(0x20, |all, byte| all & byte) != 0,
+            None => name.iter().all(|byte| NAME[*byte as usize]),
+        };
+        if !is_usual {
             if name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || *byte == b':') {
                 return Err(Malformed);
             }
             self.has_names_of_its_own = true;
         }
-        match name {
+        match known {
             // They belong to HTTP/1 (RFC 9113 section 8.2.2).
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
-                return Err(Malformed);
-            }
-            b"te" if value != b"trailers" => return Err(Malformed),
-            b"content-length" => {
+            Some(KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade) => return Err(Malformed),
+            None if matches!(name, b"keep-alive" | b"proxy-connection") => return Err(Malformed),
+            Some(KnownField::Te) if value != b"trailers" => return Err(Malformed),
+            Some(KnownField::ContentLength) => {
                 let length = length(value).ok_or(Malformed)?;
                 if self.length.replace(length).is_some_and(|other| other != length) {
                     return Err(Malformed);
@@ -108,7 +113,7 @@ impl FieldList {
         }
         self.longest = self.longest.max(name.len() + SEPARATOR.len() + value.len());
         self.has_controls |= has_controls;
-        self.fields.push(FieldPlace { name: place, value: start, end, known: KnownField::classify(name) });
+        self.fields.push(FieldPlace { name: place, value: start, end, known });
         Ok(())
     }
 

@@ -74,9 +74,14 @@ impl Fields {
         self.0.iter().find(|(have, _)| is_same(have, name)).map(|(_, value)| &**value)
     }
 
-    /// The first value of a name, if it is a string of its own.
-    pub(crate) fn own_mut(&mut self, name: &str) -> Option<&mut String> {
-        match self.0.iter_mut().find(|(have, _)| is_same(have, name)) {
+    /// The place of the first value of a name, for [`own_mut`](Self::own_mut).
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|(have, _)| is_same(have, name))
+    }
+
+    /// The value at a place, if it is a string of its own.
+    pub(crate) fn own_mut(&mut self, place: usize) -> Option<&mut String> {
+        match self.0.get_mut(place) {
             Some((_, Value::Own(text))) => Some(text),
             _ => None,
         }

@@ -52,11 +52,12 @@ impl Request {
 
     /// Gives such a variable, which is there, a new value.
     pub(crate) fn renew_own_variable(&mut self, name: &'static str, write: WriteVariable) {
-        let Some(text) = self.env.own_mut(name) else { return };
+        let Some(place) = self.env.place(name) else { return };
+        let Some(text) = self.env.own_mut(place) else { return };
         let mut value = std::mem::take(text);
         value.clear();
         write(self, &mut value);
-        if let Some(text) = self.env.own_mut(name) {
+        if let Some(text) = self.env.own_mut(place) {
             *text = value;
         }
     }

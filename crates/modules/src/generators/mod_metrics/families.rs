@@ -98,7 +98,7 @@ fn requests(board: &Snapshot) -> Vec<Family> {
             Counter,
             "requests_repeated",
             "",
-            "Of these, requests with the head of an earlier one, which got its response without the phases.",
+            "Of these, requests that asked what an earlier one asked, and got its response without the phases.",
             sum(board, |process| process.repeated).to_string(),
         ),
         family(Counter, "responses", "", "Answers by the class of their status.", labelled("_total", "class", classes)),
