@@ -44,6 +44,9 @@ const PACKED: &str = "usr/share/man/";
 /// What dpkg runs when the package is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
+/// The section that BOLT writes.
+const BOLT_NOTE: &[u8] = b".note.bolt_info";
+
 const USAGE: &str = "Usage: cargo xtask deb [--programs DIR]";
 
 /// Builds the package, and says where it is.
@@ -94,14 +97,20 @@ impl Stage {
         write().map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Programs without what only a debugger reads, and their completion.
+    /// Programs without what only a debugger reads, and their completion, which a program that is broken does not print.
     fn programs(&self, built: &Path) -> Result<(), String> {
         for (name, to) in PROGRAMS {
             let program = built.join(name);
-            self.put(to, &fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?, 0o755)?;
-            output(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(self.0.join(to)))?;
+            let content = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+            // BOLT has left out what a debugger reads, and strip breaks what BOLT has laid out.
+            let is_laid_out = content.windows(BOLT_NOTE.len()).any(|bytes| bytes == BOLT_NOTE);
+            self.put(to, &content, 0o755)?;
+            let staged = self.0.join(to);
+            if !is_laid_out {
+                output(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&staged))?;
+            }
             for (shell, to) in COMPLETIONS {
-                let text = output(Command::new(&program).args(["completions", shell]))?;
+                let text = output(Command::new(&staged).args(["completions", shell]))?;
                 self.put(&to.replace("{}", name), &text, 0o644)?;
             }
         }
