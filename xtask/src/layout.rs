@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -134,7 +134,11 @@ struct Site(PathBuf);
 
 impl Site {
     fn new() -> Result<Site, String> {
-        let site = Site(std::env::temp_dir().join(format!("tsubame-layout-{}", std::process::id())));
+        let place = std::env::temp_dir().join(format!("tsubame-layout-{}", std::process::id()));
+        // It must not be there: whoever has made it could change what a server of root's reads.
+        let made = fs::DirBuilder::new().mode(0o755).create(&place);
+        made.map_err(|error| format!("{}: {error}", place.display()))?;
+        let site = Site(place);
         let hello = "#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho hello\n";
         let page = "<p>a page that is worth compressing</p>\n".repeat(200);
         let files = [

@@ -38,6 +38,9 @@ const BROWSER: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gec
     Sec-Fetch-Mode: navigate\r\nSec-Fetch-Site: none\r\nPriority: u=0, i\r\n\
     Cookie: session=0123456789abcdef0123456789abcdef\r\n";
 
+/// So many heads that none comes twice in a count.
+const CROWD: usize = 1000;
+
 /// A directory in a directory in a directory, each with an `.htaccess` file.
 const DEEP: &str = "one/two/three";
 
@@ -54,10 +57,11 @@ const PLAIN: CountedRequest = CountedRequest {
 };
 
 /// The table. Applications that stay in memory are missing: they are started with pidfd_open(2), which Debian 12's valgrind does not know.
-pub(super) static REQUESTS: [CountedRequest; 15] = [
+pub(super) static REQUESTS: [CountedRequest; 17] = [
     PLAIN,
     CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
     CountedRequest { id: "browsers", fields: BROWSER, heads: 7, ..PLAIN },
+    CountedRequest { id: "crowd", fields: BROWSER, heads: CROWD, ..PLAIN },
     CountedRequest { id: "16k", path: MEDIUM.name, ..PLAIN },
     CountedRequest { id: "not-modified", fields: "If-None-Match: *\r\n", status: 304, ..PLAIN },
     CountedRequest { id: "range", fields: "Range: bytes=4-10\r\n", status: 206, ..PLAIN },
@@ -72,6 +76,14 @@ pub(super) static REQUESTS: [CountedRequest; 15] = [
         id: "http2-browsers",
         fields: BROWSER,
         heads: 7,
+        profile: Profile::Http2,
+        protocol: Protocol::Http2 { streams: 10 },
+        ..PLAIN
+    },
+    CountedRequest {
+        id: "http2-crowd",
+        fields: BROWSER,
+        heads: CROWD,
         profile: Profile::Http2,
         protocol: Protocol::Http2 { streams: 10 },
         ..PLAIN

@@ -1,5 +1,6 @@
 //! A server in one process under a tool of valgrind.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -70,6 +71,8 @@ pub(super) struct Traced<'a> {
     child: Child,
     address: SocketAddr,
     request: &'a CountedRequest,
+    /// How many requests it has had: their heads go on taking turns.
+    asked: Cell<usize>,
     /// The server's directory.
     pub(super) directory: PathBuf,
 }
@@ -119,7 +122,7 @@ impl<'a> Traced<'a> {
         command.envs(recipe.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&directory).stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().context(|| format!("start {}", setup.valgrind.display()))?;
-        let mut server = Self { child, address, request, directory };
+        let mut server = Self { child, address, request, asked: Cell::new(0), directory };
         server.await_ready()?;
         if request.protocol == Protocol::Clear {
             server.check_status()?;
@@ -140,6 +143,9 @@ impl<'a> Traced<'a> {
             Protocol::Clear | Protocol::Tls | Protocol::Resumed => None,
         };
         let http2 = streams.is_some();
+        let mut requests = self.request.all(self.address);
+        let first = self.asked.replace(self.asked.get() + count as usize) % requests.len();
+        requests.rotate_left(first);
         let name = if http2 { "h2" } else { "http/1.1" };
         let plan = Plan {
             count: Some(count.into()),
@@ -148,7 +154,7 @@ impl<'a> Traced<'a> {
             timeout: TIMEOUT,
             tls: self.request.protocol.tls().map(|tls| Tls { protocols: vec![name.to_owned()], ..tls }),
             http2,
-            ..Plan::of(self.address, self.request.all(self.address))
+            ..Plan::of(self.address, requests)
         };
         let record = load::run(&plan, &Live::default(), |_| {})?;
         let good = record.classes[usize::from(self.request.status / 100)];

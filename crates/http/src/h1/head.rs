@@ -232,6 +232,12 @@ impl Head {
         self.fields.len()
     }
 
+    /// How much memory its parts take that lie apart from it, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.fields.capacity() * size_of::<Field>() + self.folded.capacity()
+    }
+
     /// The value of the first field called `name`, without surrounding blanks.
     #[must_use]
     pub fn field<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<&'h [u8]> {

@@ -12,11 +12,13 @@
 //! made anew: the finished [`Request`] itself is kept, and ends once more, with another client and another account.
 //!
 //! Of the head, a response depends on the request line and on the fields that were looked up, which the
-//! [head records](RequestHead::asked). So a request is a repeat if its head is, byte for byte, the latest that had this response,
+//! [head records](RequestHead::asked). So a request is a repeat if its head is, byte for byte, one that had this response before,
 //! which is found without reading it, or else if it agrees in those: the heads of two browsers rarely are the same.
 //!
 //! Each thread remembers a few requests, once it has met their line and host twice. The table holds no connection and no open
 //! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
+
+mod heads;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -39,6 +41,7 @@ use http::h2::FieldList;
 use http::name::FieldSet;
 use sys::time::Instant;
 
+use self::heads::KeptHeads;
 use crate::exchange::describe::Shown;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
@@ -59,9 +62,9 @@ use crate::transport::tls::session::{Named, Session};
 const PLACES: usize = SETS * WAYS;
 const SETS: usize = 16;
 const WAYS: usize = 4;
-/// How many hashes of heads a thread keeps, to find the request that had that head last.
-const LATEST: usize = 256;
-/// How many hashes of requests a thread keeps that it has met once.
+/// How many hashes of kept heads a thread can tell apart, to find the request that had such a head.
+const KNOWN: usize = 1024;
+/// How many hashes a thread keeps of requests, and of heads, that it has met once.
 const SEEN: usize = 256;
 /// The fields in which heads agree that have the same response, whether they were looked up or not: the second decides about the
 /// connection.
@@ -75,9 +78,13 @@ const ACCESS_FILES_MAX: u64 = 16 * 1024;
 
 /// How to send a response again.
 pub(crate) struct Repeat {
-    /// The hash of the latest head that had this response.
-    hash: u64,
-    /// The hash of what all those heads have in common, whatever was looked up.
+    /// Heads that had this response.
+    heads: KeptHeads,
+    /// The hash of the request's own head, and over HTTP/2 the text of its fields, if it shall be kept.
+    new_head: Option<(u64, Option<Vec<u8>>)>,
+    /// Where the thread has had it before, as far as its heads can be found there.
+    place: Option<u8>,
+    /// The hash of what all heads with this response have in common, whatever was looked up.
     key: u64,
     /// The hash of everything that those heads have in common.
     agreed: u64,
@@ -113,12 +120,8 @@ pub(crate) enum SentHead {
         /// The client's wish for the connection.
         wish: Persistence,
     },
-    Http2 {
-        /// The text of the fields of the latest request that had this response.
-        asked: Vec<u8>,
-        /// The response's fields without Date, and without compression.
-        fields: FieldList,
-    },
+    /// The fields without Date, and without compression.
+    Http2(FieldList),
 }
 
 /// The content of a response that may be sent again.
@@ -140,9 +143,17 @@ struct Repeats {
     /// Begins with random numbers: a client cannot know which heads displace each other.
     hasher: RandomState,
     places: [Option<Remembered>; PLACES],
-    /// For the rest of each head's hash, the place of the request that had such a head last.
-    latest: [u8; LATEST],
-    seen: [u32; SEEN],
+    /// For the rest of the hash of each kept head, the place of the request that had it.
+    known: [u8; KNOWN],
+    seen: Seen,
+    seen_heads: Seen,
+}
+
+/// Hashes that were met once.
+struct Seen {
+    marks: [u32; SEEN],
+    /// Whether the next mark stays in the second of its two places.
+    is_second: bool,
 }
 
 const _: () = assert!(PLACES <= u8::MAX as usize);
@@ -151,8 +162,9 @@ thread_local! {
     static REPEATS: RefCell<Repeats> = RefCell::new(Repeats {
         hasher: RandomState::default(),
         places: [const { None }; PLACES],
-        latest: [0; LATEST],
-        seen: [0; SEEN],
+        known: [0; KNOWN],
+        seen: Seen { marks: [0; SEEN], is_second: false },
+        seen_heads: Seen { marks: [0; SEEN], is_second: false },
     });
 }
 
@@ -181,11 +193,17 @@ impl Repeats {
         first..first + WAYS
     }
 
-    /// Takes the request that had this head last.
+    /// Takes the request that had this head before.
     fn take_same(&mut self, text: &[u8], recall: &Recall<'_>) -> Option<Remembered> {
-        let place = &mut self.places[usize::from(self.latest[recall.hash as usize % LATEST])];
-        place.take_if(|one| {
-            one.repeat.hash == recall.hash && one.repeat.head.asked(&one.request) == text && one.is_for(recall)
+        let place = &mut self.places[usize::from(self.known[recall.hash as usize % KNOWN])];
+        place.take_if(|Remembered { request, repeat }| {
+            let Some(head) = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall)) else {
+                return false;
+            };
+            if !Arc::ptr_eq(&request.data.head, head) {
+                request.data.head = head.clone();
+            }
+            true
         })
     }
 
@@ -198,41 +216,47 @@ impl Repeats {
         })
     }
 
-    /// Whether a request with this hash was met before.
-    fn sees(&mut self, hash: u64) -> bool {
-        let [first, second] = [hash as usize / PLACES % SEEN, (hash >> 32) as usize % SEEN];
-        let mark = (hash >> 32) as u32 | 1;
-        let known = self.seen[first] == mark || self.seen[second] == mark;
-        // The mark stays in one of two places, so that two requests do not displace each other.
-        if !known {
-            self.seen[if mark & 2 == 0 { first } else { second }] = mark;
-        }
-        known
-    }
-
     /// Whether a request is worth its place: the place is free, or the same was asked before. Otherwise requests that nobody asks
     /// again, as those of ever new users, would displace all others.
     fn welcomes(&mut self, key: u64, agreed: u64) -> bool {
-        self.places[Self::places_of(key)].iter().any(Option::is_none) || self.sees(agreed)
+        self.places[Self::places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
     }
 
     /// Puts a request in its place. Returns the one that was there.
-    fn put(&mut self, remembered: Remembered) -> Option<Remembered> {
-        let Repeat { hash, key, agreed, .. } = *remembered.repeat;
+    fn put(&mut self, mut remembered: Remembered) -> Option<Remembered> {
+        let Repeat { ref heads, place, key, agreed, .. } = *remembered.repeat;
         let places = Self::places_of(key);
         let is_same = |place: &Option<Remembered>| place.as_ref().is_some_and(|old| old.repeat.agreed == agreed);
         let all = &self.places[places.clone()];
-        let at = all.iter().position(is_same).or_else(|| all.iter().position(Option::is_none));
-        // As good as at random, since the hash is.
-        let at = places.start + at.unwrap_or((agreed >> 61) as usize % WAYS);
-        self.latest[hash as usize % LATEST] = at as u8;
+        let at = match place {
+            // Nobody was there meanwhile.
+            Some(place) if self.places[usize::from(place)].is_none() => usize::from(place),
+            _ => {
+                let at = all.iter().position(is_same).or_else(|| all.iter().position(Option::is_none));
+                // As good as at random, since the hash is.
+                places.start + at.unwrap_or((agreed >> 61) as usize % WAYS)
+            }
+        };
+        if place != Some(at as u8) {
+            heads.hashes().for_each(|hash| self.known[hash as usize % KNOWN] = at as u8);
+            remembered.repeat.place = Some(at as u8);
+        }
         self.places[at].replace(remembered)
     }
 }
 
-impl Remembered {
-    fn is_for(&self, recall: &Recall<'_>) -> bool {
-        self.repeat.is_for(&self.request, recall)
+impl Seen {
+    /// Whether this hash was met before.
+    fn has_met(&mut self, hash: u64) -> bool {
+        let [first, second] = [hash as usize / PLACES % SEEN, (hash >> 32) as usize % SEEN];
+        let mark = (hash >> 32) as u32 | 1;
+        let known = self.marks[first] == mark || self.marks[second] == mark;
+        // Now in one place and now in the other, so that two hashes do not displace each other for ever.
+        if !known {
+            self.is_second = !self.is_second;
+            self.marks[if self.is_second { second } else { first }] = mark;
+        }
+        known
     }
 }
 
@@ -257,7 +281,8 @@ pub(crate) struct Again {
 }
 
 impl<'a> Recall<'a> {
-    /// A request of this client with this head: `text` is that of the head, or that of its fields over HTTP/2. `None`: nothing is repeated for it.
+    /// A request of this client with this head: `text` is that of the head, or that of its fields over HTTP/2. `None`: nothing is
+    /// repeated for it.
     pub(crate) fn new(
         server: &'static Server,
         client: &'a Arc<Client>,
@@ -271,7 +296,7 @@ impl<'a> Recall<'a> {
         Some(Recall { server, client, stream, tick: None, arrived: None, hash })
     }
 
-    /// The response to the latest request with this head.
+    /// The response to an earlier request with this head.
     pub(crate) fn same(&mut self, text: &[u8]) -> Option<Again> {
         let found = REPEATS.with_borrow_mut(|repeats| repeats.take_same(text, self))?;
         self.again(found)
@@ -285,7 +310,7 @@ impl<'a> Recall<'a> {
         }
         let (key, found) = REPEATS.with_borrow_mut(|repeats| {
             let key = repeats.hash_of(self.client, head, FieldSet::default());
-            (key, repeats.take_similar(key, head, self).ok_or_else(|| repeats.sees(key)))
+            (key, repeats.take_similar(key, head, self).ok_or_else(|| repeats.seen.has_met(key)))
         });
         match found {
             Ok(found) => self.again(found).ok_or(Some(key)),
@@ -312,14 +337,22 @@ impl<'a> Recall<'a> {
 }
 
 impl Again {
-    /// Makes this the head of the request, and of the latest one that had the response. In return, `head` gets the memory of
-    /// the former latest one.
-    pub(crate) fn with_head(mut self, head: &mut RequestHead, recall: &Recall<'_>) -> Again {
-        self.repeat.hash = recall.hash;
-        match Arc::get_mut(&mut self.request.data.head) {
-            Some(latest) => latest.become_like(head),
-            None => self.request.data.head = Arc::new(mem::take(head)),
+    /// Makes this the head of the request, and gives it what memory the former one can spare. A head that was met before is kept
+    /// for the next request with it. `fields`: the text of its fields, over HTTP/2.
+    pub(crate) fn with_head(mut self, head: &mut RequestHead, fields: Option<&[u8]>, recall: &Recall<'_>) -> Again {
+        let Again { request, repeat, .. } = &mut self;
+        if let Some(kept) = repeat.heads.get(recall.hash, fields.unwrap_or_else(|| head.text())) {
+            // It was not found, because another one has a hash like it.
+            request.data.head = kept.clone();
+            repeat.place = None;
+            return self;
         }
+        let is_known = REPEATS.with_borrow_mut(|repeats| repeats.seen_heads.has_met(recall.hash));
+        match Arc::get_mut(&mut request.data.head) {
+            Some(former) if !is_known => former.become_like(head),
+            _ => request.data.head = Arc::new(mem::take(head)),
+        }
+        repeat.new_head = is_known.then(|| (recall.hash, fields.map(<[u8]>::to_vec)));
         self
     }
 
@@ -379,11 +412,12 @@ fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> 
 
 impl Repeat {
     /// How to send a response again whose head was just written; `None`: it must be made anew. `key`: the hash of what
-    /// all those heads have in common that may have this response.
+    /// all those heads have in common that may have this response; `fields`: the text of the request's fields, over HTTP/2.
     pub(crate) fn of(
         key: u64,
         request: &Request,
         head: SentHead,
+        fields: Option<Vec<u8>>,
         body: &Body,
         delimiter: Delimiter,
     ) -> Option<Box<Repeat>> {
@@ -412,12 +446,15 @@ impl Repeat {
         let (agreed, hash) = REPEATS.with_borrow_mut(|repeats| {
             let agreed = repeats.hash_of(&request.client, &data.head, asked);
             let is_welcome = repeats.welcomes(key, agreed);
-            is_welcome.then(|| (agreed, repeats.hasher.hash_one(head.asked(request))))
+            let text = fields.as_deref().unwrap_or_else(|| data.head.text());
+            is_welcome.then(|| (agreed, repeats.hasher.hash_one(text)))
         })?;
         let content = Repeated::content(request, body)?;
         let client = &request.client;
         Some(Box::new(Repeat {
-            hash,
+            heads: KeptHeads::default(),
+            new_head: Some((hash, fields)),
+            place: None,
             key,
             agreed,
             asked,
@@ -436,7 +473,7 @@ impl Repeat {
     /// Whether the client has reached the same address of the same server, and has asked for the same in its handshake.
     fn is_for(&self, request: &Request, Recall { server, client, stream, .. }: &Recall<'_>) -> bool {
         // Bytes that are no head of HTTP/1 may be the text of a head of HTTP/2.
-        if stream.is_some() != matches!(self.head, SentHead::Http2 { .. }) {
+        if stream.is_some() != matches!(self.head, SentHead::Http2(_)) {
             return false;
         }
         let is_same = match (&self.named, client.session()) {
@@ -452,8 +489,13 @@ impl Repeat {
         request.client = self.nobody.take().unwrap_or_else(|| NOBODY.clone());
         request.mapped.served = None;
         request.mapped.walked = None;
+        let new_head = self.new_head.take();
         if let Some(head) = Arc::get_mut(&mut request.data.head) {
-            head.shrink(HEAD_MAX);
+            head.shrink(if new_head.is_some() { 0 } else { HEAD_MAX });
+            if let Some((hash, fields)) = new_head {
+                self.heads.keep(hash, &request.data.head, fields);
+                self.place = None;
+            }
         }
         let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
         drop(old);
@@ -495,28 +537,20 @@ impl SentHead {
         }
     }
 
-    /// That of a response over HTTP/2 to the request with these fields. `None`: it cannot be sent again.
-    pub(crate) fn http2(asked: Vec<u8>, request: &Request, length: Option<u64>) -> Option<SentHead> {
+    /// That of a response over HTTP/2. `None`: it cannot be sent again.
+    pub(crate) fn http2(request: &Request, length: Option<u64>) -> Option<SentHead> {
         let mut recorder = Recorder { fields: FieldList::default(), length };
         request.fields_out(&mut recorder).ok()?;
         let fields = recorder.fields;
         let is_whole = fields.text().is_some() && fields.check_trailers().is_ok();
-        is_whole.then_some(SentHead::Http2 { asked, fields })
-    }
-
-    /// What the client has sent: the text of its head, or that of the head's fields.
-    fn asked<'a>(&'a self, request: &'a Request) -> &'a [u8] {
-        match self {
-            SentHead::Http1 { .. } => request.data.head.text(),
-            SentHead::Http2 { asked, .. } => asked,
-        }
+        is_whole.then_some(SentHead::Http2(fields))
     }
 
     /// How much memory it takes, in bytes.
     fn len(&self) -> usize {
         match self {
             SentHead::Http1 { text, .. } => text.len(),
-            SentHead::Http2 { asked, fields } => asked.len().max(fields.text().map_or(usize::MAX, <[u8]>::len)),
+            SentHead::Http2(fields) => fields.text().map_or(usize::MAX, <[u8]>::len),
         }
     }
 }

@@ -166,6 +166,11 @@ impl RequestHead {
         }
     }
 
+    /// About how much memory it takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<RequestHead>() + self.text.capacity() + self.table.memory()
+    }
+
     /// Text and table, apart.
     pub(crate) fn into_parts(self) -> (Vec<u8>, Head) {
         (self.text, self.table)

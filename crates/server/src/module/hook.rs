@@ -69,7 +69,7 @@ pub enum Hook {
     /// httpd has no such module: under a name of httpd, lists of modules leave it out.
     Unlisted,
     /// The module's hooks decide about a request by its head, the configuration and the requested file, and record in the
-    /// request everything else that they ask ([`Request::asks_beyond_head`]): a later request with the same head may get the
+    /// request everything else that they ask ([`Request::asks_beyond_head`]): a later request that asks the same may get the
     /// same response without them. While a module with hooks for requests does not say so, nothing is repeated.
     Repeatable,
     /// A variable of the environment that each request has anew: its name, and the function that writes its value. If the

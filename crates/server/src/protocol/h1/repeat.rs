@@ -80,7 +80,7 @@ impl Http1Connection {
                 return Err(Some(head.into()));
             }
         };
-        let again = again.with_head(&mut head, &recall);
+        let again = again.with_head(&mut head, None, &recall);
         let (text, table) = head.into_parts();
         *bytes = text;
         buffers::give_head(table);

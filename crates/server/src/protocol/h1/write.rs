@@ -114,7 +114,7 @@ impl Http1Connection {
         let key = self.key.take();
         if let Some(key) = key.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
             let head = SentHead::http1(&front, persist, self.wish);
-            exchange.repeat = head.and_then(|head| Repeat::of(key, request, head, &body, delimiter));
+            exchange.repeat = head.and_then(|head| Repeat::of(key, request, head, None, &body, delimiter));
         }
         let head_len = front.len() as u64;
         let mut outgoing = Outgoing::new(front, request.response.rate_limit);

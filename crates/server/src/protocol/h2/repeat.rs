@@ -73,12 +73,9 @@ impl<'c> Repeating<'c> {
             Ok(again) => again,
             Err(key) => return Err(key.map(|key| KnownHead { key, text: text.to_vec() })),
         };
-        let (mut again, body) = self.if_it_fits(state, again).ok_or(None)?;
-        if let SentHead::Http2 { asked, .. } = &mut again.repeat.head {
-            asked.clear();
-            asked.extend_from_slice(text);
-        }
-        let again = again.with_head(&mut asked.head, &self.recall);
+        let (again, body) = self.if_it_fits(state, again).ok_or(None)?;
+        let text = state.protocol.fields().text();
+        let again = again.with_head(&mut asked.head, text, &self.recall);
         std::mem::take(&mut asked.head).recycle();
         self.answer(state, again, &body);
         Ok(())
@@ -93,7 +90,7 @@ impl<'c> Repeating<'c> {
             }
             _ => None,
         };
-        match body.filter(|_| matches!(again.repeat.head, SentHead::Http2 { .. })) {
+        match body.filter(|_| matches!(again.repeat.head, SentHead::Http2(_))) {
             Some(body) => Some((again, body)),
             None => {
                 again.leave();
@@ -107,7 +104,7 @@ impl<'c> Repeating<'c> {
         let mut head = 0;
         let sent: Result<bool, ()> = state.protocol.head(at, request.response.status(), body.is_empty(), |writer| {
             with_date(request.account.time, |date| writer.field_again(b"date", date));
-            if let SentHead::Http2 { fields, .. } = &again.head {
+            if let SentHead::Http2(fields) = &again.head {
                 fields.iter().for_each(|(name, value)| writer.field_again(name, value));
             }
             head = writer.size();

@@ -197,11 +197,16 @@ async fn respond_with(
     if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
         unsent = Some(DiscardBody(source));
     }
-    if let Some(KnownHead { key, text }) = known {
+    let is_sent_at_once = match &body {
+        Body::Empty => true,
+        Body::Bytes(bytes) => bytes.len() <= common.largest,
+        Body::Parts(_) | Body::File(_) | Body::Stream(_) => false,
+    };
+    if let Some(KnownHead { key, text }) = known.filter(|_| is_sent_at_once) {
         let delimiter = request.account.sent.head.map_or(Delimiter::Nothing, |(delimiter, _)| delimiter);
         let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
-        let head = SentHead::http2(text, request, length);
-        *repeat = head.and_then(|head| Repeat::of(key, request, head, &body, delimiter));
+        let head = SentHead::http2(request, length);
+        *repeat = head.and_then(|head| Repeat::of(key, request, head, Some(text), &body, delimiter));
     }
     let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
