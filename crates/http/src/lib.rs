@@ -18,6 +18,7 @@ pub mod accept;
 pub mod authority;
 pub mod conditional;
 pub mod date;
+mod decimal;
 mod error_page;
 pub mod h1;
 pub mod h2;
@@ -30,6 +31,7 @@ pub mod text;
 pub mod uri;
 
 pub use authority::Authority;
+pub use decimal::Decimal;
 pub use error_page::{ErrorPage, NO_ADMIN, error_page, server_signature};
 pub use h1::chunked::{ChunkError, Chunked};
 pub use h1::framing::{Framing, Persistence};

@@ -267,6 +267,12 @@ impl Head {
     /// The values of all fields called `name`, joined by `, ` (RFC 9110 section 5.3); copied only if there are several.
     #[must_use]
     pub fn combined<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<Cow<'h, [u8]>> {
+        let name = name.into();
+        if let Name::Known(known) = name
+            && !self.index.several.has(Some(known))
+        {
+            return self.field(buf, known).map(Cow::Borrowed);
+        }
         let mut values = self.values(buf, name);
         let first = values.next()?;
         let Some(second) = values.next() else {
@@ -378,27 +384,33 @@ fn put(bytes: &[u8], end: &[u8], arena: &mut Vec<u8>) -> Span {
     span
 }
 
-/// For each known name, one more than the number of its first field; 0 if there is none.
+/// Where fields with known names are.
 #[derive(Debug)]
-struct Index([u16; KnownField::ALL.len()]);
+struct Index {
+    /// For each known name, one more than the number of its first field; 0 if there is none.
+    first: [u16; KnownField::ALL.len()],
+    /// The names that several fields have.
+    several: FieldSet,
+}
 
 impl Default for Index {
     fn default() -> Self {
-        Index([0; KnownField::ALL.len()])
+        Index { first: [0; KnownField::ALL.len()], several: FieldSet::default() }
     }
 }
 
 impl Index {
     fn first(&self, known: KnownField) -> Option<usize> {
-        usize::from(self.0[known as usize]).checked_sub(1)
+        usize::from(self.first[known as usize]).checked_sub(1)
     }
 
     /// Records that field number `at` is called `known`; false if there already was one.
     fn note(&mut self, known: KnownField, at: usize) -> bool {
-        let entry = &mut self.0[known as usize];
+        let entry = &mut self.first[known as usize];
         let is_first = *entry == 0;
-        if is_first {
-            *entry = at as u16 + 1;
+        match is_first {
+            true => *entry = at as u16 + 1,
+            false => self.several = self.several.and(FieldSet::of(Some(known))),
         }
         is_first
     }

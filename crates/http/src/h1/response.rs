@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::date::HttpDate;
+use crate::decimal::Decimal;
 use crate::scan::{is_field_value, is_token};
 use crate::status;
 
@@ -66,18 +67,7 @@ impl<'o> HeadWriter<'o> {
 
     /// Appends a field whose value is a number, such as Content-Length. `name` must be a token.
     pub fn number(&mut self, name: &'static str, value: u64) {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut rest = value;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.raw_field(name, &digits[at..]);
+        self.raw_field(name, Decimal::of(value).as_bytes());
     }
 
     /// Appends a field whose value is a date, such as Date or Last-Modified. `name` must be a token.

@@ -195,12 +195,22 @@ fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> FieldKind {
 fn address(out: &mut Vec<u8>, ip: IpAddr) -> FieldKind {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
-            let [a, b, c, d] = ip.octets();
-            number(out, a.into());
-            for octet in [b, c, d] {
-                out.push(b'.');
-                number(out, octet.into());
+            let (mut text, mut len) = ([0; 16], 0);
+            let mut push = |byte| {
+                text[len % 16] = byte;
+                len += 1;
+            };
+            for octet in ip.octets() {
+                if octet >= 100 {
+                    push(b'0' + octet / 100);
+                }
+                if octet >= 10 {
+                    push(b'0' + octet / 10 % 10);
+                }
+                push(b'0' + octet % 10);
+                push(b'.');
             }
+            out.extend_from_slice(&text[..len - 1]);
             FieldKind::Text
         }
         IpAddr::V6(ip) => plain(out, format_args!("{ip}")),
@@ -337,7 +347,7 @@ mod tests {
     #[test]
     fn addresses_and_users() {
         let mut out = Vec::new();
-        for ip in ["127.0.0.1", "::ffff:10.200.3.4", "2001:db8::1"] {
+        for ip in ["127.0.0.1", "::ffff:10.200.3.4", "255.199.100.99", "2001:db8::1"] {
             address(&mut out, ip.parse().unwrap_or(IpAddr::from([0; 4])));
             out.push(b' ');
         }
@@ -345,6 +355,6 @@ mod tests {
             user::<Apache>(&mut out, name);
             out.push(b' ');
         }
-        assert_eq!(out, br#"127.0.0.1 10.200.3.4 2001:db8::1 - "" \xc3\xa9 "#);
+        assert_eq!(out, br#"127.0.0.1 10.200.3.4 255.199.100.99 2001:db8::1 - "" \xc3\xa9 "#);
     }
 }
