@@ -30,10 +30,10 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 /// Decodes a block, which costs nothing but look-ups if the table did not change.
 fn decode(decoder: &mut Decoder, block: &[u8], fields: &mut Fields) -> bool {
     let before = decoder.changes();
-    let decoded = decoder.decode(block, |name, value| fields.push((name.to_vec(), value.to_vec())));
+    let decoded = decoder.decode(block, |name, value, ()| fields.push((name.to_vec(), value.to_vec())));
     if decoded.is_ok() && decoder.changes() == before {
         let mut again = Fields::new();
-        decoder.decode(block, |name, value| again.push((name.to_vec(), value.to_vec()))).expect("an equal block");
+        decoder.decode(block, |name, value, ()| again.push((name.to_vec(), value.to_vec()))).expect("an equal block");
         assert_eq!((&again, decoder.changes()), (&*fields, before));
     }
     decoded.is_ok()

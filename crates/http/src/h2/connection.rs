@@ -7,7 +7,7 @@ pub(super) mod send;
 mod settings;
 
 use self::fault::{Fault, UNRESERVED};
-use super::fields::FieldList;
+use super::fields::{FieldList, Verdict};
 use super::flood::Meter;
 use super::frame::{self, Reason, kind};
 use super::hpack::{Decoder, Encoder};
@@ -115,7 +115,7 @@ pub struct Connection<S> {
     is_greeted: bool,
     /// Whether the client knows our settings.
     is_known: bool,
-    decoder: Decoder,
+    decoder: Decoder<Verdict>,
     encoder: Encoder,
     streams: Streams<S>,
     receive: ReceiveWindow,

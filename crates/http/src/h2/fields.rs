@@ -4,7 +4,7 @@
 //! two texts of whole heads are equal only if the heads are.
 
 use crate::h1::head::{FieldPlace, SEPARATOR};
-use crate::name::KnownField;
+use crate::name::{FieldSet, KnownField};
 use crate::scan::{find_below, has_no_controls, is_token};
 
 /// What a field counts beside its name and value, in bytes (RFC 9113 section 6.5.2).
@@ -16,6 +16,8 @@ pub struct FieldList {
     text: Vec<u8>,
     /// Where each field stands. Pseudo-header fields are not among them.
     fields: Vec<FieldPlace>,
+    /// Their names.
+    names: FieldSet,
     /// The values of the pseudo-header fields (RFC 9113 section 8.3.1 and RFC 8441 section 4), by their place in [`PSEUDO`].
     pseudo: [Option<(u32, u32)>; PSEUDO.len()],
     length: Option<u64>,
@@ -46,6 +48,7 @@ impl FieldList {
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
+        self.names = FieldSet::default();
         self.pseudo = Default::default();
         self.length = None;
         self.size = 0;
@@ -58,6 +61,12 @@ impl FieldList {
 
     /// Appends a field, if the head is no larger than `most` bytes with it.
     pub fn push(&mut self, name: &[u8], value: &[u8], most: usize) {
+        self.push_again(name, value, most, &mut Verdict::default());
+    }
+
+    /// Appends a field, if the head is no larger than `most` bytes with it. `verdict`: that on an equal field, if there was one.
+    #[inline]
+    pub(super) fn push_again(&mut self, name: &[u8], value: &[u8], most: usize, verdict: &mut Verdict) {
         self.size = self.size.saturating_add(name.len() + value.len() + EACH);
         if self.size > most {
             self.is_too_large = true;
@@ -65,11 +74,13 @@ impl FieldList {
         if self.is_malformed || self.is_too_large {
             return;
         }
-        self.is_malformed = self.add(name, value).is_err();
+        if *verdict == Verdict::Unknown {
+            *verdict = Verdict::on(name, value);
+        }
+        self.is_malformed = self.add(name, value, *verdict).is_err();
     }
 
-    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        let has_controls = check_bytes(value)?;
+    fn add(&mut self, name: &[u8], value: &[u8], verdict: Verdict) -> Result<(), Malformed> {
         let place = self.text.len() as u32;
         self.text.reserve(name.len() + value.len() + SEPARATOR.len() + 1);
         self.text.extend_from_slice(name);
@@ -78,43 +89,27 @@ impl FieldList {
         self.text.extend_from_slice(value);
         let end = self.text.len() as u32;
         self.text.push(b'\n');
-        if name.first() == Some(&b':') {
-            let at = PSEUDO.iter().position(|known| *known == name).ok_or(Malformed)?;
-            let is_doubled = self.pseudo[at].replace((start, end)).is_some();
-            return if is_doubled || !self.fields.is_empty() { Err(Malformed) } else { Ok(()) };
-        }
-        if name.is_empty() {
-            return Err(Malformed);
-        }
-        let known = KnownField::classify(name);
-        // A known name consists of letters and hyphens: those without the bit 0x20 are capitals.
-        let is_usual = match known {
-            Some(_) => name.iter().fold(0x20, |all, byte| all & byte) != 0,
-            None => name.iter().all(|byte| NAME[*byte as usize]),
-        };
-        if !is_usual {
-            if name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || *byte == b':') {
-                return Err(Malformed);
+        match verdict {
+            Verdict::Unknown | Verdict::Malformed => Err(Malformed),
+            Verdict::Pseudo(at) => {
+                let is_doubled = self.pseudo[usize::from(at)].replace((start, end)).is_some();
+                if is_doubled || !self.fields.is_empty() { Err(Malformed) } else { Ok(()) }
             }
-            self.has_names_of_its_own = true;
-        }
-        match known {
-            // They belong to HTTP/1 (RFC 9113 section 8.2.2).
-            Some(KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade) => return Err(Malformed),
-            None if matches!(name, b"keep-alive" | b"proxy-connection") => return Err(Malformed),
-            Some(KnownField::Te) if value != b"trailers" => return Err(Malformed),
-            Some(KnownField::ContentLength) => {
-                let length = length(value).ok_or(Malformed)?;
-                if self.length.replace(length).is_some_and(|other| other != length) {
-                    return Err(Malformed);
+            Verdict::Field { known, has_name_of_its_own, has_controls } => {
+                if known == Some(KnownField::ContentLength) {
+                    let length = length(value).ok_or(Malformed)?;
+                    if self.length.replace(length).is_some_and(|other| other != length) {
+                        return Err(Malformed);
+                    }
                 }
+                self.longest = self.longest.max((end - place) as usize);
+                self.has_names_of_its_own |= has_name_of_its_own;
+                self.has_controls |= has_controls;
+                self.names = self.names.and(FieldSet::of(known));
+                self.fields.push(FieldPlace { name: place, value: start, end, known });
+                Ok(())
             }
-            _ => {}
         }
-        self.longest = self.longest.max(name.len() + SEPARATOR.len() + value.len());
-        self.has_controls |= has_controls;
-        self.fields.push(FieldPlace { name: place, value: start, end, known });
-        Ok(())
     }
 
     /// Checks the head of a request. `tunnels`: extended CONNECT is allowed (RFC 8441).
@@ -258,12 +253,67 @@ impl FieldList {
 
     /// The values of all fields of a known name.
     pub fn known(&self, known: KnownField) -> impl Iterator<Item = &[u8]> {
-        self.fields.iter().filter(move |place| place.known == Some(known)).map(|place| &self.text[place.value()])
+        // Most questions are for fields that are not there.
+        let all = if self.names.has(Some(known)) { &self.fields[..] } else { &[] };
+        all.iter().filter(move |place| place.known == Some(known)).map(|place| &self.text[place.value()])
     }
 
     /// The values of all fields of that name, which is in lower case.
     pub fn values<'l>(&'l self, name: &'l [u8]) -> impl Iterator<Item = &'l [u8]> {
         self.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    }
+}
+
+/// What can be said of a field alone, without the others of its head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The field was not examined yet.
+    #[default]
+    Unknown,
+    Malformed,
+    /// A pseudo-header field, by its place in [`PSEUDO`].
+    Pseudo(u8),
+    Field {
+        known: Option<KnownField>,
+        /// The name is none in HTTP/1.
+        has_name_of_its_own: bool,
+        /// The value has controls besides tabs.
+        has_controls: bool,
+    },
+}
+
+impl Verdict {
+    /// Examines a field.
+    fn on(name: &[u8], value: &[u8]) -> Verdict {
+        Verdict::examine(name, value).unwrap_or(Verdict::Malformed)
+    }
+
+    fn examine(name: &[u8], value: &[u8]) -> Result<Verdict, Malformed> {
+        let has_controls = check_bytes(value)?;
+        if name.first() == Some(&b':') {
+            let at = PSEUDO.iter().position(|known| *known == name).ok_or(Malformed)?;
+            return Ok(Verdict::Pseudo(at as u8));
+        }
+        if name.is_empty() {
+            return Err(Malformed);
+        }
+        let known = KnownField::classify(name);
+        // A known name consists of letters and hyphens: those without the bit 0x20 are capitals.
+        let is_usual = match known {
+            Some(_) => name.iter().fold(0x20, |all, byte| all & byte) != 0,
+            None => name.iter().all(|byte| NAME[*byte as usize]),
+        };
+        if !is_usual && name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || *byte == b':') {
+            return Err(Malformed);
+        }
+        match known {
+            // They belong to HTTP/1 (RFC 9113 section 8.2.2).
+            Some(KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade) => return Err(Malformed),
+            None if matches!(name, b"keep-alive" | b"proxy-connection") => return Err(Malformed),
+            Some(KnownField::Te) if value != b"trailers" => return Err(Malformed),
+            _ => {}
+        }
+        Ok(Verdict::Field { known, has_name_of_its_own: !is_usual, has_controls })
     }
 }
 
@@ -313,6 +363,7 @@ static NAME: [bool; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::h2::hpack::Decoder;
 
     const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "host")];
 
@@ -368,6 +419,39 @@ mod tests {
         for left_out in &GET[..3] {
             let rest: Vec<_> = GET.into_iter().filter(|field| field != left_out).collect();
             assert_eq!(list(&rest).check_request(false), Err(Malformed), "{}", left_out.0);
+        }
+    }
+
+    #[test]
+    fn a_field_that_comes_again_is_judged_as_before() {
+        let long = "v".repeat(100);
+        for (name, value) in [
+            ("accept", "x"),
+            ("x", &long),
+            ("x\u{22}", "tab\there"),
+            ("x", "\u{1}"),
+            ("content-length", "7"),
+            ("content-length", "7x"),
+            (":path", "/"),
+            (":unknown", "x"),
+            ("Upper", "x"),
+            ("Accept", "x"),
+            ("te", "gzip"),
+            ("x", "li\nne"),
+            ("", "x"),
+        ] {
+            let mut decoder = Decoder::new(4096);
+            let added =
+                [&[0x40, name.len() as u8][..], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat();
+            let [first, again] = [&added[..], &[0x80 | 62]].map(|block| {
+                let mut list = FieldList::default();
+                let each =
+                    |name: &[u8], value: &[u8], verdict: &mut Verdict| list.push_again(name, value, 500, verdict);
+                assert_eq!(decoder.decode(block, each), Ok(()));
+                format!("{list:?}")
+            });
+            assert_eq!(first, again, "{name}: {value}");
+            assert_eq!(first, format!("{:?}", list(&[(name, value)])));
         }
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Apache manual: mod_http2. Messages are those of Apache 2.4.71.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use conf::{
     Allowed, Cmd, Context, Directive, Error, InArgument as _, Level, Listed, ModuleInfo, Origin, Outcome, Refusal,
     Setting, Source, on_or_off, row, settings, shown,
 };
+use http::Decimal;
 use server::PhaseHook::{Later, Now};
 use server::{Draft, Fields, Flow, Hook, Http2, Module, Order, Phase, Request, StreamId, Waiting, WriteVariable};
 
@@ -256,14 +256,16 @@ fn written(request: &Request, write: WriteVariable) -> String {
 
 fn write_id(request: &Request, text: &mut String) {
     if let Some(StreamId { number, .. }) = request.data.stream {
-        // A string takes everything.
-        let _ = write!(text, "{number}");
+        text.push_str(Decimal::of(number.into()).as_str());
     }
 }
 
 fn write_tag(request: &Request, text: &mut String) {
     if let Some(StreamId { process, connection, number }) = request.data.stream {
-        let _ = write!(text, "{process}-{connection}-{number}");
+        for (before, number) in [("", process.into()), ("-", connection), ("-", number.into())] {
+            text.push_str(before);
+            text.push_str(Decimal::of(number).as_str());
+        }
     }
 }
 

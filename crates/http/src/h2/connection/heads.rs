@@ -101,7 +101,7 @@ impl<S: Default> Connection<S> {
         let Connection { decoder, fields, .. } = self;
         fields.clear();
         self.last_changes = None;
-        if decoder.decode(bytes, |name, value| fields.push(name, value, most)).is_err() {
+        if decoder.decode(bytes, |name, value, verdict| fields.push_again(name, value, most, verdict)).is_err() {
             return Err(Fault::Connection(Reason::COMPRESSION_ERROR, "a head cannot be decoded"));
         }
         if decoder.changes() == before && bytes.len() <= LAST_BLOCK {

@@ -113,7 +113,8 @@ fn a_request_and_its_response() {
     let kinds: Vec<_> = sent.iter().map(|(kind, flags, stream, _)| (*kind, *flags, *stream)).collect();
     assert_eq!(kinds, [(kind::HEADERS, flag::END_HEADERS, 1), (kind::DATA, flag::END_STREAM, 1)]);
     let mut fields = Vec::new();
-    let decoded = Decoder::new(TABLE).decode(&sent[0].3, |name, value| fields.push((name.to_vec(), value.to_vec())));
+    let decoded =
+        Decoder::new(TABLE).decode(&sent[0].3, |name, value, ()| fields.push((name.to_vec(), value.to_vec())));
     assert_eq!(decoded, Ok(()));
     assert_eq!(fields, [(b":status".to_vec(), b"200".to_vec()), (b"x".to_vec(), b"y".to_vec())]);
     assert_eq!(sent[1].3, b"body");
@@ -150,7 +151,7 @@ fn fails(mut client: Client, is_empty: bool) {
     let block = client.sent().remove(0).3;
     assert_eq!(block[0], 0x20, "the table begins anew");
     assert_eq!(block[1] & 0xe0 == 0x20, !is_empty, "and has a size again");
-    assert_eq!(Decoder::new(TABLE).decode(&block, |_, _| count += 1), Ok(()));
+    assert_eq!(Decoder::new(TABLE).decode(&block, |_, _, ()| count += 1), Ok(()));
     assert_eq!(count, 2);
 }
 
@@ -168,7 +169,7 @@ fn long_heads_are_continued() {
     assert!(kinds.len() > 3 && kinds[1..kinds.len() - 1].iter().all(|other| *other == (kind::CONTINUATION, 0)));
     let block: Vec<u8> = sent.into_iter().flat_map(|(.., payload)| payload).collect();
     let mut longest = 0;
-    assert_eq!(Decoder::new(TABLE).decode(&block, |_, value| longest = longest.max(value.len())), Ok(()));
+    assert_eq!(Decoder::new(TABLE).decode(&block, |_, value, ()| longest = longest.max(value.len())), Ok(()));
     assert_eq!(longest, value.len());
 }
 

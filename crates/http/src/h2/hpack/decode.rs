@@ -10,10 +10,11 @@ const CONTINUATIONS: u32 = 4;
 /// The largest buffers of strings to keep from one block to the next, in bytes.
 const KEPT: usize = 4096;
 
-/// The decoder of a connection: the table of fields that the client refers to.
+/// The decoder of a connection: the table of fields that the client refers to. Beside each of them it keeps a note of its user's, so
+/// that nothing has to be found out twice about a field that comes again.
 #[derive(Debug)]
-pub struct Decoder {
-    table: Table,
+pub struct Decoder<N = ()> {
+    table: Table<N>,
     most: usize,
     changes: u64,
     /// The name and the value that are in Huffman code; their first bytes.
@@ -21,33 +22,42 @@ pub struct Decoder {
     value: Vec<u8>,
 }
 
-impl Decoder {
+impl<N: Copy + Default> Decoder<N> {
     /// A decoder with an empty table. `most`: the size of the dynamic table that we have announced
     /// (SETTINGS_HEADER_TABLE_SIZE), in bytes, up to 2^28.
     ///
     /// If it is less than 4096, the client must know it before its first request: until our settings have arrived, it
     /// uses 4096 bytes. It asks for more than that with a size update.
     #[must_use]
-    pub fn new(most: usize) -> Decoder {
+    pub fn new(most: usize) -> Decoder<N> {
         let most = most.min(1 << 28);
         Decoder { table: Table::new(most.min(TABLE_SIZE)), most, changes: 0, name: Vec::new(), value: Vec::new() }
     }
 
-    /// Decodes a whole field block. `field` gets each field's name and value, in order.
+    /// Decodes a whole field block. `field` gets each field's name and value, in order, and the note about it, which it may change:
+    /// the default, unless it has seen this field of the table before.
     ///
     /// It gets them even when it needs no more of them, because the rest of the block changes the table too. A byte of
     /// the block can be a field as large as the table: the caller counts what it keeps.
     ///
     /// # Errors
     /// The block is malformed: the connection must end. `field` may have got some of its fields.
-    pub fn decode(&mut self, block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Broken> {
+    pub fn decode(&mut self, block: &[u8], mut field: impl FnMut(&[u8], &[u8], &mut N)) -> Result<(), Broken> {
         let mut input = Input(block);
         let mut resizes = 0;
         while let [first, ..] = *input.0 {
             if first >= form::INDEXED.0 {
                 let index = input.number(form::INDEXED.1)?;
-                let (name, value) = self.get(index).ok_or(Broken)?;
-                field(name, value);
+                match index.checked_sub(STATIC_LEN + 1) {
+                    Some(age) => {
+                        let (name, value, note) = self.table.get_noted(age).ok_or(Broken)?;
+                        field(name, value, note);
+                    }
+                    None => {
+                        let (name, value) = index.checked_sub(1).map(|at| STATIC[at]).ok_or(Broken)?;
+                        field(name, value, &mut N::default());
+                    }
+                }
             } else if first >= form::ADDED.0 {
                 self.added(&mut input, &mut field)?;
             } else if first >= form::RESIZE.0 {
@@ -79,14 +89,6 @@ impl Decoder {
         self.changes
     }
 
-    #[inline]
-    fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
-        match index.checked_sub(STATIC_LEN + 1) {
-            Some(age) => self.table.get(age),
-            None => STATIC.get(index.checked_sub(1)?).copied(),
-        }
-    }
-
     /// Section 6.3.
     fn resize(&mut self, size: usize) -> Result<(), Broken> {
         if size > self.most {
@@ -98,7 +100,7 @@ impl Decoder {
     }
 
     /// Section 6.2.1.
-    fn added(&mut self, input: &mut Input<'_>, field: &mut impl FnMut(&[u8], &[u8])) -> Result<(), Broken> {
+    fn added(&mut self, input: &mut Input<'_>, field: &mut impl FnMut(&[u8], &[u8], &mut N)) -> Result<(), Broken> {
         let index = input.number(form::ADDED.1)?;
         let name = match index.checked_sub(STATIC_LEN + 1) {
             // Its entry may have to go for the new one.
@@ -115,14 +117,15 @@ impl Decoder {
             None => STATIC[index - 1].0,
         };
         let value = input.string(&mut self.value)?;
-        self.table.insert(name, value);
+        let mut note = N::default();
+        field(name, value, &mut note);
+        self.table.insert(name, value, note);
         self.changes += 1;
-        field(name, value);
         Ok(())
     }
 
     /// Sections 6.2.2 and 6.2.3: the difference matters to proxies, which would have to keep it.
-    fn plain(&mut self, input: &mut Input<'_>, field: &mut impl FnMut(&[u8], &[u8])) -> Result<(), Broken> {
+    fn plain(&mut self, input: &mut Input<'_>, field: &mut impl FnMut(&[u8], &[u8], &mut N)) -> Result<(), Broken> {
         let index = input.number(form::PLAIN.1)?;
         let name = match index.checked_sub(STATIC_LEN + 1) {
             Some(age) => self.table.get(age).ok_or(Broken)?.0,
@@ -130,12 +133,12 @@ impl Decoder {
             None => STATIC[index - 1].0,
         };
         let value = input.string(&mut self.value)?;
-        field(name, value);
+        field(name, value, &mut N::default());
         Ok(())
     }
 
     #[cfg(test)]
-    pub(super) fn table(&self) -> &Table {
+    pub(super) fn table(&self) -> &Table<N> {
         &self.table
     }
 }

@@ -159,7 +159,7 @@ impl Encoder {
         if let Some(slot) = slot {
             *slot = Slot { number, position, lengths: lengths(name, value) };
             self.newest = number;
-            self.table.insert(name, value);
+            self.table.insert(name, value, ());
         }
     }
 

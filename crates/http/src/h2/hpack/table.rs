@@ -15,29 +15,32 @@ const FIRST_ROOM: usize = 512;
 ///
 /// Names and values lie one after another in `bytes`, in the order of their insertion, so that each is one slice. The
 /// bytes of entries that are gone stay in front until they are as many as those in use; then the others move there.
+///
+/// Beside each entry there is a note: what its reader has found out about it.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct Table<N = ()> {
     bytes: Vec<u8>,
     /// The position of the first of `bytes`. Positions count all bytes ever inserted, modulo 2^32.
     base: u32,
     /// The oldest entry first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Entry<N>>,
     /// The sum of the sizes of the entries, in bytes.
     size: usize,
     limit: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Entry<N> {
     /// The position of its name; the value follows.
     start: u32,
     name: u32,
     value: u32,
+    note: N,
 }
 
-impl Table {
+impl<N> Table<N> {
     /// An empty table of at most `limit` bytes, itself less than 2^30.
-    pub(super) const fn new(limit: usize) -> Table {
+    pub(super) const fn new(limit: usize) -> Table<N> {
         Table { bytes: Vec::new(), base: 0, entries: VecDeque::new(), size: 0, limit }
     }
 
@@ -54,10 +57,16 @@ impl Table {
     #[inline]
     pub(super) fn get(&self, age: usize) -> Option<(&[u8], &[u8])> {
         let at = self.entries.len().checked_sub(age)?.checked_sub(1)?;
-        let entry = self.entries.get(at)?;
-        let start = entry.start.wrapping_sub(self.base) as usize;
-        let both = self.bytes.get(start..start + entry.name as usize + entry.value as usize)?;
-        both.split_at_checked(entry.name as usize)
+        self.entries.get(at)?.of(&self.bytes, self.base)
+    }
+
+    /// As [`Table::get`], with the note about the entry.
+    #[inline]
+    pub(super) fn get_noted(&mut self, age: usize) -> Option<(&[u8], &[u8], &mut N)> {
+        let at = self.entries.len().checked_sub(age)?.checked_sub(1)?;
+        let entry = self.entries.get_mut(at)?;
+        let (name, value) = entry.of(&self.bytes, self.base)?;
+        Some((name, value, &mut entry.note))
     }
 
     /// As [`Table::get`], of an entry that was added at this [`Table::position`] and has not gone since.
@@ -78,8 +87,8 @@ impl Table {
         self.evict(limit);
     }
 
-    /// Adds an entry; false if it is larger than the table, which is then empty (RFC 7541 section 4.4).
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) -> bool {
+    /// Adds an entry and a note about it; false if it is larger than the table, which is then empty (RFC 7541 section 4.4).
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], note: N) -> bool {
         let len = name.len() + value.len();
         let Some(rest) = self.limit.checked_sub(len + OVERHEAD) else {
             self.evict(0);
@@ -88,7 +97,7 @@ impl Table {
         self.evict(rest);
         self.make_room(len);
         let start = self.position();
-        self.entries.push_back(Entry { start, name: name.len() as u32, value: value.len() as u32 });
+        self.entries.push_back(Entry { start, name: name.len() as u32, value: value.len() as u32, note });
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
         self.size += len + OVERHEAD;
@@ -129,6 +138,15 @@ impl Table {
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.size
+    }
+}
+
+impl<N> Entry<N> {
+    /// Its name and value, in the bytes of a table with this base.
+    #[inline]
+    fn of<'b>(&self, bytes: &'b [u8], base: u32) -> Option<(&'b [u8], &'b [u8])> {
+        let rest = bytes.get(self.start.wrapping_sub(base) as usize..)?;
+        rest.get(..self.name as usize + self.value as usize)?.split_at_checked(self.name as usize)
     }
 }
 
@@ -206,24 +224,24 @@ mod tests {
         let mut table = Table::new(200);
         for number in 0..5000u32 {
             let value = number.to_string().repeat(1 + number as usize % 6);
-            assert!(table.insert(b"name", value.as_bytes()));
+            assert!(table.insert(b"name", value.as_bytes(), ()));
             assert_eq!(table.get(0), Some((&b"name"[..], value.as_bytes())));
             let sum: usize = table.entries().iter().map(|(name, value)| name.len() + value.len() + OVERHEAD).sum();
             assert!(sum == table.size && sum <= 200 && table.get(table.len()).is_none());
             assert!(table.bytes.capacity() <= FIRST_ROOM, "{}", table.bytes.capacity());
         }
         table.resize(0);
-        assert!((table.len(), table.size) == (0, 0) && !table.insert(b"", b""));
+        assert!((table.len(), table.size) == (0, 0) && !table.insert(b"", b"", ()));
         table.resize(32);
-        assert!(table.insert(b"", b"") && table.get(0) == Some((b"", b"")) && table.get(1).is_none());
-        assert!(!table.insert(b"", b"a") && table.len() == 0);
+        assert!(table.insert(b"", b"", ()) && table.get(0) == Some((b"", b"")) && table.get(1).is_none());
+        assert!(!table.insert(b"", b"a", ()) && table.len() == 0);
     }
 
     #[test]
     fn a_full_table_takes_less_than_twice_its_size() {
         let mut table = Table::new(3000);
         for number in 0..2000usize {
-            assert!(table.insert(b"n", &vec![b'v'; number * 37 % 2968]));
+            assert!(table.insert(b"n", &vec![b'v'; number * 37 % 2968], ()));
             assert!(table.bytes.capacity() <= 2 * 3000);
         }
     }
@@ -234,7 +252,7 @@ mod tests {
         table.base = u32::MAX - 50;
         for number in 0..100u32 {
             let value = number.to_string();
-            table.insert(b"number", value.as_bytes());
+            table.insert(b"number", value.as_bytes(), ());
             assert_eq!(table.get(0), Some((&b"number"[..], value.as_bytes())));
             if number > 0 {
                 assert_eq!(table.get(1), Some((&b"number"[..], (number - 1).to_string().as_bytes())));

@@ -25,7 +25,7 @@ impl Random {
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, Broken> {
     let mut fields = Fields::new();
-    decoder.decode(block, |name, value| fields.push((name.to_vec(), value.to_vec())))?;
+    decoder.decode(block, |name, value, ()| fields.push((name.to_vec(), value.to_vec())))?;
     Ok(fields)
 }
 

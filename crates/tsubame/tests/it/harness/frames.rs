@@ -117,7 +117,8 @@ impl Frames {
         if frame.kind == HEADERS && frame.flags & END_HEADERS != 0 {
             self.head.clear();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let decoded = self.decoder.decode(&frame.payload, |name, value| self.head.push((text(name), text(value))));
+            let decoded =
+                self.decoder.decode(&frame.payload, |name, value, ()| self.head.push((text(name), text(value))));
             decoded.expect("a head");
         }
         Some(frame)
