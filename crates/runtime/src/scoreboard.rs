@@ -26,7 +26,7 @@ pub use row::{Row, ServedRequest, Traffic};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker, snapshot};
 pub use states::{ChildState, Gauge, Handshake, State};
 pub use visits::{Visit, VisitKeys, VisitStats, Visited};
-pub use workers::{Rows, Workers};
+pub use workers::{Rows, Workers, one_thread_serves_all};
 
 #[cfg(test)]
 mod tests;

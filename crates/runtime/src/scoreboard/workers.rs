@@ -1,8 +1,8 @@
 //! A child's own rows, as the child writes them.
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use sys::process::Pid;
 use sys::time::{CpuOf, cpu};
@@ -46,6 +46,13 @@ pub struct Workers {
     looked: AtomicU64,
 }
 
+static ONE_THREAD_SERVES_ALL: AtomicBool = AtomicBool::new(false);
+
+/// Whether one thread of this process serves all of its connections: what it remembers is remembered once, and one of few.
+pub fn one_thread_serves_all() -> bool {
+    ONE_THREAD_SERVES_ALL.load(Relaxed)
+}
+
 impl Workers {
     /// Starts the rows of this child's process slot, which makes the child running: its workers are `_`. They last as long as
     /// the child.
@@ -61,6 +68,7 @@ impl Workers {
             row.set_life(ChildState::Running);
         }
         board.attention().raise();
+        ONE_THREAD_SERVES_ALL.store(rows == Rows::OfRequests, Relaxed);
         Box::leak(Box::new(Workers::of(board, process, 0, count, rows)))
     }
 

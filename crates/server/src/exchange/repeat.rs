@@ -58,14 +58,11 @@ use crate::site::server::Server;
 use crate::transport::endpoint::NoConnection;
 use crate::transport::tls::session::{Named, Session};
 
-/// How many requests a thread remembers: so many of each of so many sets.
-const PLACES: usize = SETS * WAYS;
-const SETS: usize = 16;
+/// How many requests of each set a thread remembers.
 const WAYS: usize = 4;
-/// How many hashes of kept heads a thread can tell apart, to find the request that had such a head.
-const KNOWN: usize = 1024;
-/// How many hashes a thread keeps of requests, and of heads, that it has met once.
-const SEEN: usize = 256;
+/// How much a thread remembers, if it is one of many that serve, and if it serves all by itself: then a whole site is its own.
+const SMALL: Size = Size { sets: 16, memory: 256 * 1024, heads: 512 * 1024 };
+const LARGE: Size = Size { sets: 256, memory: 4 * 1024 * 1024, heads: 2 * 1024 * 1024 };
 /// The fields in which heads agree that have the same response, whether they were looked up or not: the second decides about the
 /// connection.
 const AGREED: FieldSet = FieldSet::of(Some(KnownField::Host)).and(FieldSet::of(Some(KnownField::Connection)));
@@ -83,7 +80,9 @@ pub(crate) struct Repeat {
     /// The hash of the request's own head, and over HTTP/2 the text of its fields, if it shall be kept.
     new_head: Option<(u64, Option<Vec<u8>>)>,
     /// Where the thread has had it before, as far as its heads can be found there.
-    place: Option<u8>,
+    place: Option<u16>,
+    /// How much memory it takes together with its request, in bytes.
+    memory: usize,
     /// The hash of what all heads with this response have in common, whatever was looked up.
     key: u64,
     /// The hash of everything that those heads have in common.
@@ -138,34 +137,50 @@ struct Remembered {
     repeat: Box<Repeat>,
 }
 
+/// The limits of [`Repeats`].
+struct Size {
+    /// A power of two.
+    sets: usize,
+    /// What the remembered requests take at most, in bytes, beside the heads that are [kept](KeptHeads).
+    memory: usize,
+    /// What the kept heads of the process take at most, in bytes.
+    heads: usize,
+}
+
+impl Size {
+    fn of_this_process() -> &'static Size {
+        if runtime::scoreboard::one_thread_serves_all() { &LARGE } else { &SMALL }
+    }
+}
+
 /// The requests that a thread remembers.
 struct Repeats {
     /// Begins with random numbers: a client cannot know which heads displace each other.
     hasher: RandomState,
-    places: [Option<Remembered>; PLACES],
+    /// One set after the other.
+    places: Box<[Option<Remembered>]>,
     /// For the rest of the hash of each kept head, the place of the request that had it.
-    known: [u8; KNOWN],
+    known: Box<[u16]>,
     seen: Seen,
     seen_heads: Seen,
+    /// How much memory the requests in their places take, in bytes, and how much they may.
+    memory: usize,
+    most: usize,
+    /// The place that is emptied next if they take more.
+    hand: usize,
 }
 
 /// Hashes that were met once.
 struct Seen {
-    marks: [u32; SEEN],
+    marks: Box<[u32]>,
     /// Whether the next mark stays in the second of its two places.
     is_second: bool,
 }
 
-const _: () = assert!(PLACES <= u8::MAX as usize);
+const _: () = assert!(LARGE.sets * WAYS <= 1 << 16 && SMALL.sets.is_power_of_two() && LARGE.sets.is_power_of_two());
 
 thread_local! {
-    static REPEATS: RefCell<Repeats> = RefCell::new(Repeats {
-        hasher: RandomState::default(),
-        places: [const { None }; PLACES],
-        known: [0; KNOWN],
-        seen: Seen { marks: [0; SEEN], is_second: false },
-        seen_heads: Seen { marks: [0; SEEN], is_second: false },
-    });
+    static REPEATS: RefCell<Repeats> = RefCell::new(Repeats::new(Size::of_this_process()));
 }
 
 /// The client of a request that is only remembered.
@@ -175,6 +190,20 @@ static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
 });
 
 impl Repeats {
+    fn new(Size { sets, memory, .. }: &Size) -> Repeats {
+        let places = sets * WAYS;
+        Repeats {
+            hasher: RandomState::default(),
+            places: (0..places).map(|_| None).collect(),
+            known: vec![0; places * 16].into(),
+            seen: Seen::new(places * 4),
+            seen_heads: Seen::new(places * 4),
+            memory: 0,
+            most: *memory,
+            hand: 0,
+        }
+    }
+
     /// The hash of the address at which a head arrived, its request line, and its fields of these names besides those in which
     /// all agree.
     fn hash_of(&self, client: &Client, head: &RequestHead, names: FieldSet) -> u64 {
@@ -188,15 +217,20 @@ impl Repeats {
     }
 
     /// The places of a key.
-    fn places_of(key: u64) -> Range<usize> {
-        let first = key as usize % SETS * WAYS;
+    fn places_of(&self, key: u64) -> Range<usize> {
+        let first = (key as usize & (self.places.len() / WAYS - 1)) * WAYS;
         first..first + WAYS
+    }
+
+    /// The number of the entry about a kept head with this hash.
+    fn known_of(&self, hash: u64) -> usize {
+        hash as usize & (self.known.len() - 1)
     }
 
     /// Takes the request that had this head before.
     fn take_same(&mut self, text: &[u8], recall: &Recall<'_>) -> Option<Remembered> {
-        let place = &mut self.places[usize::from(self.known[recall.hash as usize % KNOWN])];
-        place.take_if(|Remembered { request, repeat }| {
+        let place = usize::from(self.known[self.known_of(recall.hash)]);
+        let found = self.places[place].take_if(|Remembered { request, repeat }| {
             let Some(head) = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall)) else {
                 return false;
             };
@@ -204,28 +238,37 @@ impl Repeats {
                 request.data.head = head.clone();
             }
             true
-        })
+        });
+        self.without(found)
     }
 
     /// Takes the request with whose head this one agrees.
     fn take_similar(&mut self, key: u64, head: &RequestHead, recall: &Recall<'_>) -> Option<Remembered> {
-        self.places[Self::places_of(key)].iter_mut().find_map(|place| {
+        let places = self.places_of(key);
+        let found = self.places[places].iter_mut().find_map(|place| {
             place.take_if(|Remembered { request, repeat }| {
                 repeat.key == key && request.data.head.agrees(head, repeat.asked) && repeat.is_for(request, recall)
             })
-        })
+        });
+        self.without(found)
+    }
+
+    /// No longer counts a request that was taken from its place.
+    fn without(&mut self, taken: Option<Remembered>) -> Option<Remembered> {
+        self.memory -= taken.as_ref().map_or(0, |taken| taken.repeat.memory);
+        taken
     }
 
     /// Whether a request is worth its place: the place is free, or the same was asked before. Otherwise requests that nobody asks
     /// again, as those of ever new users, would displace all others.
     fn welcomes(&mut self, key: u64, agreed: u64) -> bool {
-        self.places[Self::places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
+        self.places[self.places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
     }
 
     /// Puts a request in its place. Returns the one that was there.
     fn put(&mut self, mut remembered: Remembered) -> Option<Remembered> {
-        let Repeat { ref heads, place, key, agreed, .. } = *remembered.repeat;
-        let places = Self::places_of(key);
+        let Repeat { ref heads, place, key, agreed, memory, .. } = *remembered.repeat;
+        let places = self.places_of(key);
         let is_same = |place: &Option<Remembered>| place.as_ref().is_some_and(|old| old.repeat.agreed == agreed);
         let all = &self.places[places.clone()];
         let at = match place {
@@ -237,18 +280,41 @@ impl Repeats {
                 places.start + at.unwrap_or((agreed >> 61) as usize % WAYS)
             }
         };
-        if place != Some(at as u8) {
-            heads.hashes().for_each(|hash| self.known[hash as usize % KNOWN] = at as u8);
-            remembered.repeat.place = Some(at as u8);
+        if place != Some(at as u16) {
+            heads.hashes().for_each(|hash| {
+                let number = self.known_of(hash);
+                self.known[number] = at as u16;
+            });
+            remembered.repeat.place = Some(at as u16);
         }
-        self.places[at].replace(remembered)
+        self.memory += memory;
+        let old = self.places[at].replace(remembered);
+        self.without(old)
+    }
+
+    /// Takes a request whose memory is needed for others, if it is.
+    fn make_room(&mut self) -> Option<Remembered> {
+        if self.memory <= self.most {
+            return None;
+        }
+        // Round and round: who is asked for often comes back at once.
+        let from = self.hand;
+        let at = (from..self.places.len()).chain(0..from).find(|at| self.places[*at].is_some())?;
+        self.hand = at + 1;
+        let taken = self.places[at].take();
+        self.without(taken)
     }
 }
 
 impl Seen {
+    fn new(marks: usize) -> Seen {
+        Seen { marks: vec![0; marks].into(), is_second: false }
+    }
+
     /// Whether this hash was met before.
     fn has_met(&mut self, hash: u64) -> bool {
-        let [first, second] = [hash as usize / PLACES % SEEN, (hash >> 32) as usize % SEEN];
+        let last = self.marks.len() - 1;
+        let [first, second] = [(hash >> 16) as usize & last, (hash >> 40) as usize & last];
         let mark = (hash >> 32) as u32 | 1;
         let known = self.marks[first] == mark || self.marks[second] == mark;
         // Now in one place and now in the other, so that two hashes do not displace each other for ever.
@@ -455,6 +521,12 @@ impl Repeat {
             heads: KeptHeads::default(),
             new_head: Some((hash, fields)),
             place: None,
+            memory: size_of::<Request>()
+                + size_of::<Repeat>()
+                + data.head.memory()
+                + text_of(request)
+                + head.len()
+                + content.len(),
             key,
             agreed,
             asked,
@@ -493,12 +565,17 @@ impl Repeat {
         if let Some(head) = Arc::get_mut(&mut request.data.head) {
             head.shrink(if new_head.is_some() { 0 } else { HEAD_MAX });
             if let Some((hash, fields)) = new_head {
-                self.heads.keep(hash, &request.data.head, fields);
+                self.heads.keep(hash, &request.data.head, fields, Size::of_this_process().heads);
                 self.place = None;
             }
         }
-        let old = REPEATS.with_borrow_mut(|repeats| repeats.put(Remembered { request, repeat: self }));
+        // What is forgotten ends while nobody holds the table.
+        let (old, is_full) = REPEATS.with_borrow_mut(|repeats| {
+            let old = repeats.put(Remembered { request, repeat: self });
+            (old, repeats.memory > repeats.most)
+        });
         drop(old);
+        while is_full && REPEATS.with_borrow_mut(Repeats::make_room).is_some() {}
     }
 }
 
@@ -604,6 +681,14 @@ impl Repeated {
                 }
             }
             _ => None,
+        }
+    }
+
+    /// How much memory it takes, in bytes.
+    fn len(&self) -> usize {
+        match self {
+            Repeated::File { path, .. } => path.count_bytes(),
+            Repeated::Redirect(page) => page.len(),
         }
     }
 

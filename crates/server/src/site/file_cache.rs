@@ -1,5 +1,6 @@
 //! The cache of files: small ones whole, larger ones open.
 
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,21 +20,37 @@ use runtime::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.
 pub(crate) const SMALL: u64 = 16 * 1024;
-/// The total kept in memory, in bytes per process: a process that serves few files needs no more.
-const KEPT_BYTES_MAX: u64 = 1024 * 1024;
-/// Files that are kept, in memory or open.
-const KEPT_MAX: usize = 128;
+/// What a process keeps of recent files, and as much again of those before: if it is one of many that serve, and if its only thread
+/// serves all.
+const SMALL_CACHE: Limits = Limits { bytes: 512 * 1024, files: 128, open: 64 };
+const LARGE_CACHE: Limits = Limits { bytes: 4 * 1024 * 1024, files: 1024, open: 64 };
 /// A file that changed more recently than this might change again within the resolution of its times, in nanoseconds.
 const UNSETTLED: i128 = 50_000_000;
 
+struct Limits {
+    /// In memory, in bytes.
+    bytes: u64,
+    files: usize,
+    /// Files that are open.
+    open: usize,
+}
+
 /// Recently served files, by name.
 #[derive(Default)]
-pub(crate) struct FileCache(RwLock<Files>);
+pub(crate) struct FileCache(RwLock<Generations>);
+
+/// The recent files, and those before: a file that nobody opens anew for a whole generation goes.
+#[derive(Default)]
+struct Generations {
+    recent: Files,
+    before: Files,
+}
 
 #[derive(Default)]
 struct Files {
     by_name: HashMap<String, Arc<CachedFile>>,
     bytes: u64,
+    open: usize,
 }
 
 /// A recently served file.
@@ -130,14 +147,10 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
     // One byte more than expected, to notice a file that grew.
     let mut bytes = vec![0; size as usize + 1];
     let mut filled = 0;
-    loop {
+    while filled < size as usize {
         match sys::file::read_at(file, &mut bytes[filled..], filled as u64) {
-            Ok(0) => break,
+            Ok(0) | Err(_) => return None,
             Ok(read) => filled += read,
-            Err(_) => return None,
-        }
-        if filled > size as usize {
-            return None;
         }
     }
     bytes.truncate(filled);
@@ -147,7 +160,7 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
 impl FileCache {
     /// The cached file.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<CachedFile>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).find(name).cloned()
     }
 
     pub(crate) fn keep(&self, name: &str, kept: &Arc<CachedFile>) {
@@ -157,15 +170,54 @@ impl FileCache {
         if weak || now - kept.meta.mtime.max(kept.meta.ctime) < UNSETTLED {
             return;
         }
-        let bytes = match &kept.content {
-            Content::Small(bytes) => bytes.len() as u64,
-            Content::Open(_) => 0,
+        let most = if runtime::scoreboard::one_thread_serves_all() { LARGE_CACHE } else { SMALL_CACHE };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).keep(name, kept, &most);
+    }
+}
+
+impl Generations {
+    fn find(&self, name: &str) -> Option<&Arc<CachedFile>> {
+        self.recent.by_name.get(name).or_else(|| self.before.by_name.get(name))
+    }
+
+    fn keep(&mut self, name: &str, kept: &Arc<CachedFile>, most: &Limits) {
+        let (bytes, open) = match &kept.content {
+            Content::Small(bytes) => (bytes.len() as u64, 0),
+            Content::Open(_) => (0, 1),
         };
-        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if files.by_name.len() >= KEPT_MAX || files.bytes + bytes > KEPT_BYTES_MAX {
-            *files = Files::default();
+        let Generations { recent, before } = self;
+        if recent.by_name.len() >= most.files || recent.bytes + bytes > most.bytes || recent.open + open > most.open {
+            mem::swap(recent, before);
+            recent.clear();
         }
-        files.bytes += bytes;
-        files.by_name.insert(name.to_string(), kept.clone());
+        recent.bytes += bytes;
+        recent.open += open;
+        recent.by_name.insert(name.to_string(), kept.clone());
+    }
+}
+
+impl Files {
+    fn clear(&mut self) {
+        self.by_name.clear();
+        (self.bytes, self.open) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_files_stay() {
+        let kept = Arc::new(open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), 0, Links::Any).expect("a file"));
+        let mut cache = Generations::default();
+        let files = SMALL_CACHE.files;
+        (0..files * 3).for_each(|number| cache.keep(&number.to_string(), &kept, &SMALL_CACHE));
+        let there: Vec<usize> = (0..files * 3).filter(|number| cache.find(&number.to_string()).is_some()).collect();
+        assert!(there.iter().copied().eq(files..files * 3), "{there:?}");
+        let large = Arc::new(open("/proc/self/exe", 0, Links::Any).expect("a file"));
+        (0..100).for_each(|number| cache.keep(&format!("large {number}"), &large, &SMALL_CACHE));
+        assert!(matches!(large.content, Content::Open(_)));
+        assert!(Arc::strong_count(&large) <= 2 * SMALL_CACHE.open + 1);
     }
 }

@@ -7,9 +7,6 @@ use crate::message::head::RequestHead;
 
 /// How many heads are kept of one response.
 const HEADS: usize = 8;
-/// How much memory the kept heads of a process take, in bytes.
-const MEMORY: usize = 512 * 1024;
-
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Some heads of requests that had the same response.
@@ -31,9 +28,10 @@ impl KeptHeads {
         self.0.iter().find(is_it).map(|kept| &kept.head)
     }
 
-    /// Keeps a head, perhaps instead of another one. If there is no memory for it, the next request that has it is read.
-    pub(super) fn keep(&mut self, hash: u64, head: &Arc<RequestHead>, fields: Option<Vec<u8>>) {
-        let is_full = |memory: usize| TAKEN.load(Ordering::Relaxed) + memory > MEMORY;
+    /// Keeps a head, perhaps instead of another one. If there is no memory for it, the next request that has it is read. `most`: what
+    /// the process keeps, in bytes.
+    pub(super) fn keep(&mut self, hash: u64, head: &Arc<RequestHead>, fields: Option<Vec<u8>>, most: usize) {
+        let is_full = |memory: usize| TAKEN.load(Ordering::Relaxed) + memory > most;
         let memory = head.memory() + fields.as_ref().map_or(0, Vec::len);
         if (self.0.len() == HEADS || is_full(memory)) && !self.0.is_empty() {
             // As good as at random, since the hash is.
@@ -70,6 +68,8 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 512 * 1024;
+
     fn head(number: u64, size: usize) -> Arc<RequestHead> {
         let target = format!("/{number}{}", "x".repeat(size));
         let parts = Parts { method: b"GET", target: target.as_bytes(), authority: None, version: Version::Http11 };
@@ -79,17 +79,17 @@ mod tests {
     #[test]
     fn there_are_limits() {
         let mut few = KeptHeads::default();
-        (0..20).for_each(|number| few.keep(number << 32, &head(number, 10), None));
+        (0..20).for_each(|number| few.keep(number << 32, &head(number, 10), None, MOST));
         assert_eq!(few.hashes().count(), HEADS);
         let last = head(19, 10);
         assert!(few.get(19 << 32, last.text()).is_some() && few.get(19 << 32, b"other").is_none());
         let mut many: Vec<KeptHeads> = (0..20).map(|_| KeptHeads::default()).collect();
         let large = |number: usize| head(number as u64, 100_000);
-        many.iter_mut().enumerate().for_each(|(number, heads)| heads.keep(number as u64, &large(number), None));
+        many.iter_mut().enumerate().for_each(|(number, heads)| heads.keep(number as u64, &large(number), None, MOST));
         let kept = many.iter().filter(|heads| heads.hashes().count() == 1).count();
-        assert!((1..6).contains(&kept) && TAKEN.load(Ordering::Relaxed) <= MEMORY, "{kept}");
+        assert!((1..6).contains(&kept) && TAKEN.load(Ordering::Relaxed) <= MOST, "{kept}");
         many.clear();
-        few.keep(99 << 32, &large(99), Some(vec![0; 10]));
+        few.keep(99 << 32, &large(99), Some(vec![0; 10]), MOST);
         assert!(few.get(99 << 32, &[0; 10]).is_some());
         drop(few);
         assert_eq!(TAKEN.load(Ordering::Relaxed), 0);

@@ -536,6 +536,26 @@ under_percore_and! { worker:
     }
 }
 
+/// Where one thread serves all connections, it remembers a site of some hundred files.
+#[test]
+fn a_site_is_remembered_as_a_whole() {
+    let site = Site::new();
+    (0..400).for_each(|number| page(&site, &format!("{number}.txt"), &format!("{number}\n")));
+    let server = Server::start(Mpm::Percore, &site, &format!("{COMMON}ServerLimit 1\nMaxKeepAliveRequests 0\n"));
+    let mut client = server.client();
+    let mut rounds = [0; 4].map(|_| {
+        let before = repeated(&server);
+        for number in 0..400 {
+            assert_eq!(client.get(&format!("/{number}.txt")).text(), format!("{number}\n"));
+        }
+        repeated(&server) - before
+    });
+    assert_eq!(rounds[0], 0);
+    rounds.sort_unstable();
+    // A set may be full of others.
+    assert!(rounds[3] > 320, "{rounds:?}");
+}
+
 /// Heads that are too large for one part of the machinery are neither taken for others, nor sent without what does not fit.
 #[test]
 fn large_heads_are_whole_or_not_repeated() {
