@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::layout;
+use crate::pgo;
 use crate::tidy::links::{links, resolve};
 use crate::tree::{cargo, root};
 
@@ -52,7 +52,7 @@ const USAGE: &str = "Usage: cargo xtask deb [--programs DIR]";
 /// Builds the package, and says where it is.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (programs, level) = match args {
-        [] => (layout::build()?, "-Zxz"),
+        [] => (pgo::build()?, "-Zxz"),
         // Somebody who has built them before wants to try something: it need not be small.
         [option, directory] if option == "--programs" => (PathBuf::from(directory), "-Znone"),
         _ => return Err(USAGE.into()),

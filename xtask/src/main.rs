@@ -1,4 +1,4 @@
-//! House-keeping tasks: `cargo xtask tidy`, `docs`, `book`, `deb`, `layout`, `fuzz` and `cold`.
+//! House-keeping tasks: `cargo xtask tidy`, `docs`, `book`, `deb`, `pgo`, `fuzz` and `cold`.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ mod deb;
 mod docs;
 mod finding;
 mod fuzz;
-mod layout;
+mod pgo;
 mod tidy;
 mod tree;
 
@@ -21,7 +21,7 @@ Usage: cargo xtask TASK
   docs                            write the pages of docs/ that are made from the tables and --help
   book                            make a site of the documents, with mdBook
   deb [--programs DIR]            build a Debian package (target/debian); of programs that are in DIR already, one that is not packed
-  layout                          build the programs of a package, with the server's code in the order of need (target/layout)
+  pgo                             build the programs of a package, the server with the profile of a load (target/pgo)
   fuzz [--seconds N | --runs N] [TARGET ...]
                                   build the fuzz targets on the stable toolchain and run each for N seconds (15), or with N
                                   inputs that are the same every time
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Some("docs") if args.len() == 1 => docs::run(),
         Some("book") if args.len() == 1 => book::run(),
         Some("deb") => deb::run(&args[1..]),
-        Some("layout") if args.len() == 1 => layout::run(),
+        Some("pgo") if args.len() == 1 => pgo::run(),
         Some("fuzz") => fuzz::run(&args[1..]),
         Some("cold") => cold::run(&args[1..]),
         _ => Err(USAGE.to_string()),
