@@ -16,6 +16,8 @@ use crate::stages::{self, Open};
 /// How many requests of one look for events the listener serves itself, whatever the number of processors: below this,
 /// waking another thread costs more than it gains.
 const OWN_SHARE: usize = 8;
+/// For how many connections the list keeps its memory while it is empty.
+const KEPT: usize = 64;
 
 /// The connections of a child, and the list of those that the listener has to poll.
 #[derive(Debug, Default)]
@@ -116,10 +118,16 @@ impl Connections {
         if !others.is_empty() {
             hand_over(others);
         }
-        tasks
-            .into_iter()
-            .filter(|task| task.waits() == PollOutcome::Serving && task.serves_briefly() == PollOutcome::Serving)
-            .collect()
+        let needs_worker =
+            |task: &Arc<Task>| task.waits() == PollOutcome::Serving && task.serves_briefly() == PollOutcome::Serving;
+        let rest = tasks.drain(..).filter(needs_worker).collect();
+        let mut ready = self.ready();
+        if ready.tasks.is_empty() {
+            // The memory of the list is for those that come next.
+            tasks.shrink_to(KEPT);
+            ready.tasks = tasks;
+        }
+        rest
     }
 
     /// Closes some connections that wait for a request: those already waiting at the last look, the oldest first. Returns
