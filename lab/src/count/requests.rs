@@ -22,6 +22,8 @@ pub(super) struct CountedRequest {
     fields: &'static str,
     /// How many heads take turns, which differ in their `Referer`; with only one there is none.
     heads: usize,
+    /// How many files take turns, instead of that at `path`.
+    files: usize,
     /// The status that shows that the server has done what is counted.
     pub(super) status: u16,
     /// How the request is sent, over a connection that is kept.
@@ -38,8 +40,11 @@ const BROWSER: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gec
     Sec-Fetch-Mode: navigate\r\nSec-Fetch-Site: none\r\nPriority: u=0, i\r\n\
     Cookie: session=0123456789abcdef0123456789abcdef\r\n";
 
-/// So many heads that none comes twice in a count.
+/// So many heads, or files, that none comes twice in a count.
 const CROWD: usize = 1000;
+
+/// Where the files are that take turns, and how their names end.
+const FILES: (&str, &str) = ("files", ".txt");
 
 /// A directory in a directory in a directory, each with an `.htaccess` file.
 const DEEP: &str = "one/two/three";
@@ -51,14 +56,16 @@ const PLAIN: CountedRequest = CountedRequest {
     path: SMALL.name,
     fields: "",
     heads: 1,
+    files: 1,
     status: 200,
     protocol: Protocol::Clear,
     script: None,
 };
 
 /// The table. Applications that stay in memory are missing: they are started with pidfd_open(2), which Debian 12's valgrind does not know.
-pub(super) static REQUESTS: [CountedRequest; 17] = [
+pub(super) static REQUESTS: [CountedRequest; 18] = [
     PLAIN,
+    CountedRequest { id: "first", files: CROWD, ..PLAIN },
     CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
     CountedRequest { id: "browsers", fields: BROWSER, heads: 7, ..PLAIN },
     CountedRequest { id: "crowd", fields: BROWSER, heads: CROWD, ..PLAIN },
@@ -98,19 +105,30 @@ impl CountedRequest {
             1 => String::new(),
             _ => format!("Referer: http://{server}/{number}\r\n"),
         };
+        let path = |number| match self.files {
+            1 => self.path.to_string(),
+            _ => format!("{}/{number}{}", FILES.0, FILES.1),
+        };
         let head = |number| {
-            let (path, fields, referer) = (self.path, self.fields, referer(number));
+            let (path, fields, referer) = (path(number), self.fields, referer(number));
             format!("GET /{path} HTTP/1.1\r\nHost: {server}\r\n{fields}{referer}\r\n")
         };
-        (0..self.heads).map(|number| Request { bytes: head(number).into_bytes().into(), bodiless: false }).collect()
+        (0..self.heads.max(self.files))
+            .map(|number| Request { bytes: head(number).into_bytes().into(), bodiless: false })
+            .collect()
     }
 }
 
-/// Makes the directories that a request goes through.
+/// Makes the directories that a request goes through, and the files that take turns.
 pub(super) fn write_directories(documents: &Path) -> Result<()> {
     let deep = documents.join(DEEP);
     std::fs::create_dir_all(&deep).context(|| format!("create {}", deep.display()))?;
     write_file(deep.join(SMALL.name), SMALL_FILE)?;
+    let files = documents.join(FILES.0);
+    std::fs::create_dir_all(&files).context(|| format!("create {}", files.display()))?;
+    for number in 0..CROWD {
+        write_file(files.join(format!("{number}{}", FILES.1)), SMALL_FILE)?;
+    }
     for directory in deep.ancestors().take_while(|directory| *directory != documents) {
         write_file(directory.join(".htaccess"), "Options -Indexes\n")?;
     }
@@ -132,6 +150,7 @@ mod tests {
             all.iter().map(|request| String::from_utf8(request.bytes.to_vec()).unwrap()).collect()
         };
         assert_eq!(texts("range"), ["GET /small.txt HTTP/1.1\r\nHost: 127.0.0.1:80\r\nRange: bytes=4-10\r\n\r\n"]);
+        assert_eq!(texts("first")[7], "GET /files/7.txt HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n");
         let browsers = texts("browsers");
         assert_eq!(browsers.len(), 7);
         assert!(browsers[3].ends_with("\r\nReferer: http://127.0.0.1:80/3\r\n\r\n"), "{}", browsers[3]);
