@@ -34,6 +34,7 @@ pub use crate::message::interim::SendingInterim;
 pub use crate::message::response::{Body, BodyStream, FilePart, HandlerResult, Keep, Piece};
 pub use crate::message::response_head::RateLimit;
 pub use crate::message::sent::Sent;
+pub use crate::message::tested_field::TestedField;
 pub use crate::message::tunnel::{Tunnel, TunnelFuture, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};
 pub use crate::module::authz;

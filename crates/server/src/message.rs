@@ -8,5 +8,6 @@ pub mod interim;
 pub mod response;
 pub mod response_head;
 pub mod sent;
+pub mod tested_field;
 pub mod tunnel;
 pub mod written;

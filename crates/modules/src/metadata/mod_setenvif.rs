@@ -12,8 +12,9 @@ use conf::expr::{Eval, EvalError, Expr};
 use conf::pattern::{Captures, Flags, PatternError, Regex, TooLong, substitute};
 use conf::words::next_word;
 use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Origin, Outcome, Refusal, row, settings};
+use http::KnownField;
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Phase, Request};
+use server::{Flow, Hook, Module, Order, Phase, Request, TestedField};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "setenvif_module", source: "mod_setenvif.c", linked: false, directives: DIRECTIVES },
@@ -54,9 +55,9 @@ struct Rule {
 enum When {
     Matches {
         attribute: Attribute,
-        regex: Regex,
-        /// The pattern has no special characters: then the values have none, either.
-        plain: bool,
+        regex: Arc<Regex>,
+        /// The values are filled with parts of the match.
+        fills: bool,
     },
     Holds(Box<Expr>),
 }
@@ -70,7 +71,7 @@ enum Attribute {
     Method,
     Protocol,
     /// A field of the head or, if there is none, a variable.
-    Named(String),
+    Named(String, Option<KnownField>),
     /// The last field with a name that matches.
     Fields(Regex),
 }
@@ -101,7 +102,11 @@ fn matching(cmd: &mut Cmd<'_>, attribute: &str, (number, mut rest): (usize, &str
         .map_err(|error| Refusal::pattern(1, 0, &error, format!("{name}Header name regex could not be compiled.")))?;
     let regex = Regex::new(&pattern, flags)
         .map_err(|error| Refusal::pattern(number, 0, &error, format!("{name} regex could not be compiled.")))?;
-    add(cmd, When::Matches { attribute, regex, plain: is_plain(&pattern) }, rest)
+    let then = actions(cmd, rest)?;
+    // As in Apache, the values have no special characters if the pattern has none.
+    let has_special = |action: &Action| matches!(action, Action::Set(value) if value.contains(['$', '\\']));
+    let fills = !is_plain(&pattern) && then.iter().any(|(_, action)| has_special(action));
+    add(cmd, Rule { when: When::Matches { attribute, regex: regex.into(), fills }, then })
 }
 
 fn set_env_if_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
@@ -112,10 +117,12 @@ fn set_env_if_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
     let expr = Expr::parse_with(&text, cmd.expr_options()).map_err(|error| {
         Refusal::expression(1, 0, &error, format!("Could not parse expression \"{text}\": {error}"))
     })?;
-    add(cmd, When::Holds(Box::new(expr)), rest)
+    let then = actions(cmd, rest)?;
+    add(cmd, Rule { when: When::Holds(Box::new(expr)), then })
 }
 
-fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
+/// The variables at the end of a line.
+fn actions(cmd: &Cmd<'_>, mut rest: &str) -> Result<Vec<(String, Action)>, Refusal> {
     let mut then: Vec<(String, Action)> = Vec::new();
     loop {
         let word = next_word(&mut rest);
@@ -138,7 +145,11 @@ fn add(cmd: &mut Cmd<'_>, when: When, mut rest: &str) -> Outcome {
     if then.is_empty() {
         return Err(Refusal::missing(format!("Missing envariable expression for {}", cmd.row.name)));
     }
-    let rule = Arc::new(Rule { when, then });
+    Ok(then)
+}
+
+fn add(cmd: &mut Cmd<'_>, rule: Rule) -> Outcome {
+    let rule = Arc::new(rule);
     if cmd.place.in_section() {
         cmd.push(|d: &mut SetEnvIfDir| &mut d.rules, rule)
     } else {
@@ -157,7 +168,7 @@ impl Attribute {
             "request_method" => Attribute::Method,
             "request_protocol" => Attribute::Protocol,
             lower if lower.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) => {
-                Attribute::Named(name.to_string())
+                Attribute::Named(name.to_string(), KnownField::classify(name.as_bytes()))
             }
             _ => Attribute::Fields(Regex::new(name, flags)?),
         })
@@ -173,7 +184,7 @@ impl Attribute {
             Attribute::Uri => value.push_str(&request.data.uri),
             Attribute::Method => value.push_str(&request.data.method),
             Attribute::Protocol => value.push_str(request.protocol()),
-            Attribute::Named(name) => match request.header_joined(name) {
+            Attribute::Named(name, _) => match request.header_joined(name) {
                 Some(field) => value.push_str(&field),
                 None => value.push_str(request.env_value(name).unwrap_or_default()),
             },
@@ -223,16 +234,33 @@ fn of_sections(request: &mut Request) -> Flow {
 fn run(request: &mut Request, rules: &Listed<Arc<Rule>>) -> Flow {
     // Consecutive lines about the same attribute fetch it once.
     let (mut last, mut value) = (None, String::new());
+    let mut tested: Option<(KnownField, Option<TestedField>)> = None;
     let mut captures = Captures::default();
     for (rule, origin) in rules.entries() {
         let obeyed = match &rule.when {
-            When::Matches { attribute, regex, plain } => {
-                let fetched = match last {
-                    Some(same) if same == attribute => Ok(()),
-                    _ => attribute.fetch(request, &mut value),
-                };
-                last = Some(attribute);
-                fetched.and_then(|()| matches(request, rule, regex, *plain, &value, &mut captures))
+            When::Matches { attribute, regex, fills } => {
+                let known = if let Attribute::Named(_, Some(known)) = attribute { Some(*known) } else { None };
+                let field = known.filter(|_| !fills).and_then(|known| {
+                    if tested.as_ref().is_none_or(|(other, _)| *other != known) {
+                        tested = Some((known, request.tested_field(known)));
+                    }
+                    tested.as_ref()?.1.as_ref()
+                });
+                match field {
+                    Some(field) => match field.matches(regex) {
+                        Ok(true) => act(request, rule, |template| Ok(template.to_string())),
+                        Ok(false) => Ok(()),
+                        Err(why) => Err(EvalError::Regex(why)),
+                    },
+                    None => {
+                        let fetched = match last {
+                            Some(same) if same == attribute => Ok(()),
+                            _ => attribute.fetch(request, &mut value),
+                        };
+                        last = Some(attribute);
+                        fetched.and_then(|()| matches(request, rule, regex, *fills, &value, &mut captures))
+                    }
+                }
             }
             When::Holds(expr) => holds(request, rule, expr, origin),
         };
@@ -247,11 +275,11 @@ fn matches(
     request: &mut Request,
     rule: &Rule,
     regex: &Regex,
-    plain: bool,
+    fills: bool,
     value: &str,
     captures: &mut Captures,
 ) -> Result<(), EvalError> {
-    if plain {
+    if !fills {
         if regex.is_match(value).map_err(EvalError::Regex)? {
             act(request, rule, |template| Ok(template.to_string()))?;
         }

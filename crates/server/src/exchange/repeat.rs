@@ -12,7 +12,7 @@
 //! made anew: the finished [`Request`] itself is kept, and ends once more, with another client and another account.
 //!
 //! Of the head, a response depends on the request line and on the fields that were looked up, which the
-//! [head records](RequestHead::asked). So a request is a repeat if its head is, byte for byte, one that had this response before,
+//! [head records](RequestHead::asked), and on what was [asked of others](crate::TestedField). So a request is a repeat if its head is, byte for byte, one that had this response before,
 //! which is found without reading it, or else if it agrees in those: the heads of two browsers rarely are the same.
 //!
 //! Each thread remembers a few requests, once it has met their line and host twice. The table holds no connection and no open
@@ -47,6 +47,7 @@ use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::message::response::{Body, FilePart};
 use crate::message::sent::{Delimiter, Persist};
+use crate::message::tested_field::{Outcome, are_alike};
 use crate::paths::c_path;
 use crate::request::client::Announced;
 use crate::request::fields_out::{FieldSink, with_date};
@@ -87,8 +88,9 @@ pub(crate) struct Repeat {
     key: u64,
     /// The hash of everything that those heads have in common.
     agreed: u64,
-    /// The fields that they have in common.
+    /// The fields that they have in common, and what other fields of theirs match.
     asked: FieldSet,
+    outcomes: Vec<Outcome>,
     /// The address at which the request arrived.
     local: SocketAddr,
     /// What its client has asked for in the TLS handshake, if there was one.
@@ -204,14 +206,17 @@ impl Repeats {
         }
     }
 
-    /// The hash of the address at which a head arrived, its request line, and its fields of these names besides those in which
-    /// all agree.
-    fn hash_of(&self, client: &Client, head: &RequestHead, names: FieldSet) -> u64 {
+    /// The hash of the address at which a head arrived, its request line, its fields of these names besides those in which all agree,
+    /// and these outcomes.
+    fn hash_of(&self, client: &Client, head: &RequestHead, names: FieldSet, outcomes: &[Outcome]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         client.local().hash(&mut hasher);
         hasher.write(head.line());
         for field in head.fields_of(names.and(AGREED)) {
             field.hash(&mut hasher);
+        }
+        for outcome in outcomes {
+            hasher.write_u8(outcome.is_match().into());
         }
         hasher.finish()
     }
@@ -247,7 +252,10 @@ impl Repeats {
         let places = self.places_of(key);
         let found = self.places[places].iter_mut().find_map(|place| {
             place.take_if(|Remembered { request, repeat }| {
-                repeat.key == key && request.data.head.agrees(head, repeat.asked) && repeat.is_for(request, recall)
+                repeat.key == key
+                    && request.data.head.agrees(head, repeat.asked)
+                    && repeat.is_for(request, recall)
+                    && are_alike(&repeat.outcomes, head)
             })
         });
         self.without(found)
@@ -375,7 +383,7 @@ impl<'a> Recall<'a> {
             return Err(None);
         }
         let (key, found) = REPEATS.with_borrow_mut(|repeats| {
-            let key = repeats.hash_of(self.client, head, FieldSet::default());
+            let key = repeats.hash_of(self.client, head, FieldSet::default(), &[]);
             (key, repeats.take_similar(key, head, self).ok_or_else(|| repeats.seen.has_met(key)))
         });
         match found {
@@ -508,9 +516,9 @@ impl Repeat {
             return None;
         }
         let asked = if data.changed_fields().is_none() { data.head.asked() } else { FieldSet::ALL };
-        let asked = asked.and(AGREED);
+        let (asked, outcomes) = (asked.and(AGREED), data.head.outcomes().get());
         let (agreed, hash) = REPEATS.with_borrow_mut(|repeats| {
-            let agreed = repeats.hash_of(&request.client, &data.head, asked);
+            let agreed = repeats.hash_of(&request.client, &data.head, asked, &outcomes);
             let is_welcome = repeats.welcomes(key, agreed);
             let text = fields.as_deref().unwrap_or_else(|| data.head.text());
             is_welcome.then(|| (agreed, repeats.hasher.hash_one(text)))
@@ -530,6 +538,7 @@ impl Repeat {
             key,
             agreed,
             asked,
+            outcomes,
             local: client.local(),
             named: client.session().map(Session::named),
             content,

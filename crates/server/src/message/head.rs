@@ -8,13 +8,15 @@ use http::name::{FieldSet, SharedFieldSet};
 use http::{Head, KnownField, Name, Version};
 
 use crate::message::buffers;
+use crate::message::tested_field::Outcomes;
 
 /// The head of a client's request: method, target, authority, version and fields.
 ///
 /// A protocol that receives a head as text keeps the text and a table of positions ([`received`]); one that receives it
 /// in pieces assembles them ([`assembled`]). Readers of a head see no difference.
 ///
-/// The head records which fields were looked up: the answer to a request depends on those and on no others.
+/// The head records which fields were looked up, and what was asked of those that were only tested: the answer to a request
+/// depends on those and on no others.
 ///
 /// [`received`]: RequestHead::received
 /// [`assembled`]: RequestHead::assembled
@@ -24,12 +26,14 @@ pub struct RequestHead {
     text: Vec<u8>,
     table: Head,
     asked: SharedFieldSet,
+    /// What was asked of fields that are only tested.
+    outcomes: Outcomes,
 }
 
 impl RequestHead {
     /// The head that was parsed into `table` from `text`, which holds nothing else.
     pub(crate) fn received(text: Vec<u8>, table: Head) -> RequestHead {
-        RequestHead { text, table, asked: SharedFieldSet::default() }
+        RequestHead { text, table, asked: SharedFieldSet::default(), outcomes: Outcomes::default() }
     }
 
     /// The head made from these parts. The protocol has checked them: the method is a token, the authority a host, and
@@ -37,7 +41,7 @@ impl RequestHead {
     pub fn assembled<'a>(parts: &Parts<'a>, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> RequestHead {
         let mut text = Vec::new();
         let table = Head::assemble(parts, fields, &mut text);
-        RequestHead { text, table, asked: SharedFieldSet::default() }
+        RequestHead { text, table, asked: SharedFieldSet::default(), outcomes: Outcomes::default() }
     }
 
     /// The head made from these parts, a field, and lines with the fields after it. The caller has checked them, as above.
@@ -52,7 +56,7 @@ impl RequestHead {
         let start = text.len();
         text.extend_from_slice(lines);
         places.for_each(|place| table.push_place(start, place));
-        RequestHead { text, table, asked: SharedFieldSet::default() }
+        RequestHead { text, table, asked: SharedFieldSet::default(), outcomes: Outcomes::default() }
     }
 
     /// The request line as it was sent, without its end. A NUL ends it too, as in Apache: input with a NUL is not a
@@ -144,6 +148,16 @@ impl RequestHead {
     /// The names of the fields that were looked up.
     pub(crate) fn asked(&self) -> FieldSet {
         self.asked.get()
+    }
+
+    /// Records that a field was looked up.
+    pub(crate) fn asks(&self, field: KnownField) {
+        self.asked.add(FieldSet::of(Some(field)));
+    }
+
+    /// What was found out about fields that [tests](crate::TestedField) have looked at.
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
     }
 
     /// Whether another head has the same request line, and the same fields of these names.

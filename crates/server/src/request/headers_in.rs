@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use http::Name;
+use http::{KnownField, Name};
 
 use crate::message::fields::Fields;
+use crate::message::tested_field::TestedField;
 use crate::request::Request;
 
 impl Request {
@@ -24,6 +25,15 @@ impl Request {
                 Cow::Borrowed(bytes) => Some(http::text::from_bytes(bytes)),
                 Cow::Owned(bytes) => Some(Cow::Owned(http::text::from_bytes(&bytes).into_owned())),
             },
+        }
+    }
+
+    /// A field that is only asked for matches, so that others with the same answers are as good. `None`: it is not there, or the
+    /// fields were changed.
+    pub fn tested_field(&self, field: KnownField) -> Option<TestedField> {
+        match &self.data.headers_in {
+            Some(_) => None,
+            None => TestedField::of(&self.data.head, field),
         }
     }
 

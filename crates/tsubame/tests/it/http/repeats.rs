@@ -40,7 +40,7 @@ const fn method(section: &'static str, method: &'static str, fields: &'static st
 }
 
 /// What depends on nothing but the head, the file and the access files.
-const REPEATED: [Case; 32] = [
+const REPEATED: [Case; 34] = [
     case("", ""),
     path("DirectoryIndex a.html", ""),
     path("DirectoryIndex a.html none\nAllowOverride All\nHeader set X-A b", "?x"),
@@ -64,6 +64,11 @@ const REPEATED: [Case; 32] = [
     case("RequestHeader unset Proxy\nRequestHeader set X-B c\nHeader echo ^X-", "X-A: b\r\nProxy: evil\r\n"),
     case("Header echo ^X-", "X-A: b\r\n"),
     case("SetEnvIf User-Agent on a=b\nHeader set X-A yes env=a", "User-Agent: one\r\n"),
+    case(
+        "BrowserMatch \"^on[a-f]\" a=b\nBrowserMatchNoCase MORE !a c=d\nHeader set X-A \"%{a}e %{c}e\"",
+        "User-Agent: one more\r\n",
+    ),
+    case("BrowserMatch \"(o[^ ]*)\" a=$1\nHeader set X-A %{a}e", "User-Agent: one\r\n"),
     case("BrowserMatch one nokeepalive", "User-Agent: one\r\nConnection: keep-alive\r\n"),
     case("<If \"%{HTTP:X-A} == 'b'\">\nHeader set X-If yes\n</If>", "X-A: b\r\n"),
     case("<Files *.html>\nForceType text/x\nAddDefaultCharset utf-8\n</Files>", ""),
@@ -407,7 +412,7 @@ fn changes_of_the_file_count_at_once() {
 }
 
 /// Fields that decide about a response, and some that do not.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 23] = [
     "If-None-Match: *",
     "If-None-Match: \"e-35e0b7c2a0000\"",
     "If-Match: \"none\"",
@@ -423,6 +428,9 @@ const FIELDS: [&str; 20] = [
     "Connection: keep-alive",
     "User-Agent: one",
     "User-Agent: two",
+    "User-Agent: one more",
+    "User-Agent: another one",
+    "User-Agent: once more",
     "X-A: b",
     "Accept-Encoding: gzip",
     "Accept-Language: de",
@@ -534,6 +542,30 @@ under_percore_and! { worker:
         streams.sort_unstable();
         assert!(streams.into_iter().eq((0..180).map(|number| number * 2 + 1)), "{log}");
     }
+}
+
+/// Of a browser's name nothing counts but which patterns it matches.
+#[test]
+fn browsers_that_match_alike_are_alike() {
+    let site = Site::new();
+    page(&site, "a.html", PAGE);
+    let text = format!(
+        "{COMMON}ServerLimit 1\nMaxKeepAliveRequests 0\nBrowserMatch \"^Old/[0-3]\" old\n\
+         <Location /a.html>\nBrowserMatch robot !old robot\nHeader set X-Old yes env=old\nHeader set X-Robot yes env=robot\n</Location>\n"
+    );
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let mut client = server.client();
+    let before = repeated(&server);
+    for number in 0..40 {
+        for (agent, old, robot) in [("Old/1", true, false), ("New/1", false, false), ("Old/2 robot", false, true)] {
+            client.send(&format!("GET /a.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent} {number}\r\n\r\n"));
+            let response = client.response_to("GET");
+            let has = |name: &str| response.field(name).is_some();
+            assert_eq!((response.status, has("X-Old"), has("X-Robot")), (200, old, robot), "{agent} {number}");
+        }
+    }
+    let repeats = repeated(&server) - before;
+    assert!(repeats > 60, "{repeats}");
 }
 
 /// Where one thread serves all connections, it remembers a site of some hundred files.
