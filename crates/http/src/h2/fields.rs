@@ -64,7 +64,8 @@ impl FieldList {
         self.push_again(name, value, most, &mut Verdict::default());
     }
 
-    /// Appends a field, if the head is no larger than `most` bytes with it. `verdict`: that on an equal field, if there was one.
+    /// Appends a field, if the head is no larger than `most` bytes with it. `verdict`: that on an equal field; if there was none, it is
+    /// found out, and written there.
     #[inline]
     pub(super) fn push_again(&mut self, name: &[u8], value: &[u8], most: usize, verdict: &mut Verdict) {
         self.size = self.size.saturating_add(name.len() + value.len() + EACH);

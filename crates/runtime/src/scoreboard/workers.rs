@@ -48,7 +48,8 @@ pub struct Workers {
 
 static ONE_THREAD_SERVES_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Whether one thread of this process serves all of its connections: what it remembers is remembered once, and one of few.
+/// Whether one thread of this process serves all of its connections: what it remembers exists once in the process, and there are few
+/// such processes.
 pub fn one_thread_serves_all() -> bool {
     ONE_THREAD_SERVES_ALL.load(Relaxed)
 }

@@ -15,7 +15,7 @@
 //! [head records](RequestHead::asked), and on what was [asked of others](crate::TestedField). So a request is a repeat if its head is, byte for byte, one that had this response before,
 //! which is found without reading it, or else if it agrees in those: the heads of two browsers rarely are the same.
 //!
-//! Each thread remembers a few requests, once it has met their line and host twice. The table holds no connection and no open
+//! Each thread remembers requests, within limits, once it has met their line and host twice. The table holds no connection and no open
 //! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
 
 mod heads;
@@ -61,9 +61,14 @@ use crate::transport::tls::session::{Named, Session};
 
 /// How many requests of each set a thread remembers.
 const WAYS: usize = 4;
-/// How much a thread remembers, if it is one of many that serve, and if it serves all by itself: then a whole site is its own.
-const SMALL: Size = Size { sets: 16, memory: 256 * 1024, heads: 512 * 1024 };
-const LARGE: Size = Size { sets: 256, memory: 4 * 1024 * 1024, heads: 2 * 1024 * 1024 };
+/// How much a thread remembers, and how much if it serves all connections of its process: there are few such processes, and each
+/// serves a whole site.
+const SMALL: Size = Size { sets: 16, memory: 384 * 1024 };
+const LARGE: Size = Size { sets: 256, memory: 6 * 1024 * 1024 };
+/// About what a request takes, in bytes.
+const USUAL: usize = 4 * 1024;
+/// What a field takes beside its name and its value, in bytes.
+const EACH_FIELD: usize = 48;
 /// The fields in which heads agree that have the same response, whether they were looked up or not: the second decides about the
 /// connection.
 const AGREED: FieldSet = FieldSet::of(Some(KnownField::Host)).and(FieldSet::of(Some(KnownField::Connection)));
@@ -82,7 +87,11 @@ pub(crate) struct Repeat {
     new_head: Option<(u64, Option<Vec<u8>>)>,
     /// Where the thread has had it before, as far as its heads can be found there.
     place: Option<u16>,
-    /// How much memory it takes together with its request, in bytes.
+    /// The table that its hashes and its place are of.
+    table: u64,
+    /// How much memory it takes together with its request, in bytes; without the heads.
+    own_memory: usize,
+    /// All that it takes, in bytes; 0 if it has another head since that was worked out.
     memory: usize,
     /// The hash of what all heads with this response have in common, whatever was looked up.
     key: u64,
@@ -143,10 +152,8 @@ struct Remembered {
 struct Size {
     /// A power of two.
     sets: usize,
-    /// What the remembered requests take at most, in bytes, beside the heads that are [kept](KeptHeads).
+    /// What the remembered requests take at most, in bytes.
     memory: usize,
-    /// What the kept heads of the process take at most, in bytes.
-    heads: usize,
 }
 
 impl Size {
@@ -159,6 +166,8 @@ impl Size {
 struct Repeats {
     /// Begins with random numbers: a client cannot know which heads displace each other.
     hasher: RandomState,
+    /// Its own number, at random.
+    number: u64,
     /// One set after the other.
     places: Box<[Option<Remembered>]>,
     /// For the rest of the hash of each kept head, the place of the request that had it.
@@ -193,9 +202,10 @@ static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
 
 impl Repeats {
     fn new(Size { sets, memory, .. }: &Size) -> Repeats {
-        let places = sets * WAYS;
+        let (places, hasher) = (sets * WAYS, RandomState::default());
         Repeats {
-            hasher: RandomState::default(),
+            number: hasher.hash_one(places),
+            hasher,
             places: (0..places).map(|_| None).collect(),
             known: vec![0; places * 16].into(),
             seen: Seen::new(places * 4),
@@ -267,15 +277,19 @@ impl Repeats {
         taken
     }
 
-    /// Whether a request is worth its place: the place is free, or the same was asked before. Otherwise requests that nobody asks
+    /// Whether a request is worth its place: nothing is forgotten for it, or the same was asked before. Otherwise requests that nobody asks
     /// again, as those of ever new users, would displace all others.
     fn welcomes(&mut self, key: u64, agreed: u64) -> bool {
-        self.places[self.places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
+        let has_room = self.memory + USUAL <= self.most;
+        has_room && self.places[self.places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
     }
 
-    /// Puts a request in its place. Returns the one that was there.
+    /// Puts a request in its place. Returns the one that was there, or this one, if it is another thread's.
     fn put(&mut self, mut remembered: Remembered) -> Option<Remembered> {
-        let Repeat { ref heads, place, key, agreed, memory, .. } = *remembered.repeat;
+        let Repeat { ref heads, place, key, agreed, memory, table, .. } = *remembered.repeat;
+        if table != self.number {
+            return Some(remembered);
+        }
         let places = self.places_of(key);
         let is_same = |place: &Option<Remembered>| place.as_ref().is_some_and(|old| old.repeat.agreed == agreed);
         let all = &self.places[places.clone()];
@@ -305,7 +319,7 @@ impl Repeats {
         if self.memory <= self.most {
             return None;
         }
-        // Round and round: who is asked for often comes back at once.
+        // Round and round: what is asked for often comes back after one way through the phases.
         let from = self.hand;
         let at = (from..self.places.len()).chain(0..from).find(|at| self.places[*at].is_some())?;
         self.hand = at + 1;
@@ -415,6 +429,7 @@ impl Again {
     /// for the next request with it. `fields`: the text of its fields, over HTTP/2.
     pub(crate) fn with_head(mut self, head: &mut RequestHead, fields: Option<&[u8]>, recall: &Recall<'_>) -> Again {
         let Again { request, repeat, .. } = &mut self;
+        repeat.memory = 0;
         if let Some(kept) = repeat.heads.get(recall.hash, fields.unwrap_or_else(|| head.text())) {
             // It was not found, because another one has a hash like it.
             request.data.head = kept.clone();
@@ -466,7 +481,10 @@ fn text_of(request: &Request) -> usize {
         [Some(env), Some(notes), Some(&response.headers_out), Some(&response.err_headers_out), data.changed_fields()];
     let lists = [&response.output_filters, &response.content_languages, &mapped.input_filters];
     let texts = [&mapped.filename, &mapped.path_info, &data.uri];
-    tables.into_iter().flatten().map(Fields::size).sum::<usize>()
+    let optional = [&data.args, &data.hostname, &response.vlist_validator];
+    let size = |fields: &Fields| fields.size() + fields.iter().count() * EACH_FIELD;
+    tables.into_iter().flatten().map(size).sum::<usize>()
+        + optional.into_iter().flatten().map(String::len).sum::<usize>()
         + lists.into_iter().flatten().chain(texts).map(String::len).sum::<usize>()
         + response.allowed.iter().flatten().map(String::len).sum::<usize>()
 }
@@ -517,11 +535,11 @@ impl Repeat {
         }
         let asked = if data.changed_fields().is_none() { data.head.asked() } else { FieldSet::ALL };
         let (asked, outcomes) = (asked.and(AGREED), data.head.outcomes().get());
-        let (agreed, hash) = REPEATS.with_borrow_mut(|repeats| {
+        let (table, agreed, hash) = REPEATS.with_borrow_mut(|repeats| {
             let agreed = repeats.hash_of(&request.client, &data.head, asked, &outcomes);
             let is_welcome = repeats.welcomes(key, agreed);
             let text = fields.as_deref().unwrap_or_else(|| data.head.text());
-            is_welcome.then(|| (agreed, repeats.hasher.hash_one(text)))
+            is_welcome.then(|| (repeats.number, agreed, repeats.hasher.hash_one(text)))
         })?;
         let content = Repeated::content(request, body)?;
         let client = &request.client;
@@ -529,12 +547,9 @@ impl Repeat {
             heads: KeptHeads::default(),
             new_head: Some((hash, fields)),
             place: None,
-            memory: size_of::<Request>()
-                + size_of::<Repeat>()
-                + data.head.memory()
-                + text_of(request)
-                + head.len()
-                + content.len(),
+            table,
+            own_memory: size_of::<Request>() + size_of::<Repeat>() + text_of(request) + head.len() + content.len(),
+            memory: 0,
             key,
             agreed,
             asked,
@@ -574,9 +589,12 @@ impl Repeat {
         if let Some(head) = Arc::get_mut(&mut request.data.head) {
             head.shrink(if new_head.is_some() { 0 } else { HEAD_MAX });
             if let Some((hash, fields)) = new_head {
-                self.heads.keep(hash, &request.data.head, fields, Size::of_this_process().heads);
+                self.heads.keep(hash, &request.data.head, fields);
                 self.place = None;
             }
+        }
+        if self.memory == 0 {
+            self.memory = self.own_memory + request.data.head.memory() + self.heads.memory();
         }
         // What is forgotten ends while nobody holds the table.
         let (old, is_full) = REPEATS.with_borrow_mut(|repeats| {

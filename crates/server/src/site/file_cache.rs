@@ -20,10 +20,12 @@ use runtime::tick::Look;
 
 /// Files up to this size are kept in memory, in bytes.
 pub(crate) const SMALL: u64 = 16 * 1024;
-/// What a process keeps of recent files, and as much again of those before: if it is one of many that serve, and if its only thread
-/// serves all.
-const SMALL_CACHE: Limits = Limits { bytes: 512 * 1024, files: 128, open: 64 };
-const LARGE_CACHE: Limits = Limits { bytes: 4 * 1024 * 1024, files: 1024, open: 64 };
+/// What a process keeps of recent small files, and as much again of those before; and how much if one thread serves all of its
+/// connections.
+const SMALL_FILES: Limits = Limits { bytes: 512 * 1024, files: 128 };
+const SMALL_FILES_OF_A_SITE: Limits = Limits { bytes: 4 * 1024 * 1024, files: 1024 };
+/// Likewise of larger files, which are kept open.
+const OPEN_FILES: Limits = Limits { bytes: 0, files: 64 };
 /// A file that changed more recently than this might change again within the resolution of its times, in nanoseconds.
 const UNSETTLED: i128 = 50_000_000;
 
@@ -31,15 +33,19 @@ struct Limits {
     /// In memory, in bytes.
     bytes: u64,
     files: usize,
-    /// Files that are open.
-    open: usize,
 }
 
 /// Recently served files, by name.
 #[derive(Default)]
-pub(crate) struct FileCache(RwLock<Generations>);
+pub(crate) struct FileCache(RwLock<Kept>);
 
-/// The recent files, and those before: a file that nobody opens anew for a whole generation goes.
+#[derive(Default)]
+struct Kept {
+    small: Generations,
+    open: Generations,
+}
+
+/// The files that were opened recently, and those that were opened before: these go together.
 #[derive(Default)]
 struct Generations {
     recent: Files,
@@ -50,7 +56,6 @@ struct Generations {
 struct Files {
     by_name: HashMap<String, Arc<CachedFile>>,
     bytes: u64,
-    open: usize,
 }
 
 /// A recently served file.
@@ -160,7 +165,8 @@ fn small(file: &OwnedFd, size: u64) -> Option<Bytes> {
 impl FileCache {
     /// The cached file.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<CachedFile>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).find(name).cloned()
+        let Kept { small, open } = &*self.0.read().unwrap_or_else(PoisonError::into_inner);
+        small.find(name).or_else(|| open.find(name)).cloned()
     }
 
     pub(crate) fn keep(&self, name: &str, kept: &Arc<CachedFile>) {
@@ -170,8 +176,16 @@ impl FileCache {
         if weak || now - kept.meta.mtime.max(kept.meta.ctime) < UNSETTLED {
             return;
         }
-        let most = if runtime::scoreboard::one_thread_serves_all() { LARGE_CACHE } else { SMALL_CACHE };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).keep(name, kept, &most);
+        let Kept { small, open } = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // A file that was small may be large now.
+        match (&kept.content, runtime::scoreboard::one_thread_serves_all()) {
+            (Content::Small(_), false) => small.keep(name, kept, &SMALL_FILES),
+            (Content::Small(_), true) => small.keep(name, kept, &SMALL_FILES_OF_A_SITE),
+            (Content::Open(_), _) => {
+                small.forget(name);
+                open.keep(name, kept, &OPEN_FILES);
+            }
+        }
     }
 }
 
@@ -181,25 +195,36 @@ impl Generations {
     }
 
     fn keep(&mut self, name: &str, kept: &Arc<CachedFile>, most: &Limits) {
-        let (bytes, open) = match &kept.content {
-            Content::Small(bytes) => (bytes.len() as u64, 0),
-            Content::Open(_) => (0, 1),
-        };
         let Generations { recent, before } = self;
-        if recent.by_name.len() >= most.files || recent.bytes + bytes > most.bytes || recent.open + open > most.open {
+        recent.forget(name);
+        if recent.by_name.len() >= most.files || recent.bytes + kept.bytes() > most.bytes {
             mem::swap(recent, before);
-            recent.clear();
+            recent.by_name.clear();
+            recent.bytes = 0;
         }
-        recent.bytes += bytes;
-        recent.open += open;
+        recent.bytes += kept.bytes();
         recent.by_name.insert(name.to_string(), kept.clone());
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.recent.forget(name);
+        self.before.forget(name);
     }
 }
 
 impl Files {
-    fn clear(&mut self) {
-        self.by_name.clear();
-        (self.bytes, self.open) = (0, 0);
+    fn forget(&mut self, name: &str) {
+        self.bytes -= self.by_name.remove(name).map_or(0, |file| file.bytes());
+    }
+}
+
+impl CachedFile {
+    /// Of its content in memory.
+    fn bytes(&self) -> u64 {
+        match &self.content {
+            Content::Small(bytes) => bytes.len() as u64,
+            Content::Open(_) => 0,
+        }
     }
 }
 
@@ -211,13 +236,20 @@ mod tests {
     fn recent_files_stay() {
         let kept = Arc::new(open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), 0, Links::Any).expect("a file"));
         let mut cache = Generations::default();
-        let files = SMALL_CACHE.files;
-        (0..files * 3).for_each(|number| cache.keep(&number.to_string(), &kept, &SMALL_CACHE));
+        let files = SMALL_FILES.files;
+        (0..files * 3).for_each(|number| cache.keep(&number.to_string(), &kept, &SMALL_FILES));
         let there: Vec<usize> = (0..files * 3).filter(|number| cache.find(&number.to_string()).is_some()).collect();
         assert!(there.iter().copied().eq(files..files * 3), "{there:?}");
+        // One that is opened again and again displaces no other.
+        (0..files * 3).for_each(|_| cache.keep("383", &kept, &SMALL_FILES));
+        assert!(cache.find("130").is_some());
         let large = Arc::new(open("/proc/self/exe", 0, Links::Any).expect("a file"));
-        (0..100).for_each(|number| cache.keep(&format!("large {number}"), &large, &SMALL_CACHE));
-        assert!(matches!(large.content, Content::Open(_)));
-        assert!(Arc::strong_count(&large) <= 2 * SMALL_CACHE.open + 1);
+        let cache = FileCache::default();
+        cache.keep("small", &kept);
+        (0..200).for_each(|number| cache.keep(&format!("large {number}"), &large));
+        assert!(matches!(large.content, Content::Open(_)) && cache.find("small").is_some());
+        assert_eq!(Arc::strong_count(&large), 1 + 64 + 200 % 64);
+        cache.keep("small", &large);
+        assert!(matches!(cache.find("small").expect("a file").content, Content::Open(_)));
     }
 }

@@ -10,8 +10,8 @@ const CONTINUATIONS: u32 = 4;
 /// The largest buffers of strings to keep from one block to the next, in bytes.
 const KEPT: usize = 4096;
 
-/// The decoder of a connection: the table of fields that the client refers to. Beside each of them it keeps a note of its user's, so
-/// that nothing has to be found out twice about a field that comes again.
+/// The decoder of a connection: the table of fields that the client refers to. Beside each of them it keeps a note of its user, so
+/// that nothing has to be found out twice about a field that comes again. A note about a field outside the table is lost.
 #[derive(Debug)]
 pub struct Decoder<N = ()> {
     table: Table<N>,
