@@ -3,7 +3,7 @@
 //! A request runs a little code in many places of a large program. The compiler does not know which: it is told by a profile what
 //! runs often (profile-guided optimization, PGO), so it makes that fast and the rest small. Then LLVM's BOLT moves what runs to
 //! one place: a server whose caches are cold, as those of a process under prefork are at each request, waits for every line of
-//! code. The [load] is made here, so a package always fits the program that is in it.
+//! code. The [load] is made here, so the profiles are always those of the program in the package.
 
 mod load;
 
@@ -34,11 +34,11 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     succeed(cargo().args(["build", "--profile", "dist", "--package", "tsubame-lab"]))?;
     let lab = directory.join("tsubame-lab");
     fs::copy(&built, &lab).map_err(|error| format!("{}: {error}", built.display()))?;
-    let site = Site::new(lab)?;
     let compiler = Compiler::new()?;
     let program = directory.join("tsubame");
-    let (compiled, answers) = compile(&directory, &compiler, &site)?;
-    match BOLT.into_iter().find_map(find) {
+    let bolt = BOLT.into_iter().find_map(find);
+    let (compiled, site, answers) = compile(&directory, &compiler, lab, bolt.is_some())?;
+    match bolt {
         Some(bolt) => lay_out(&bolt, &compiled, &program, &site, &answers)?,
         None => {
             fs::copy(&compiled, &program).map_err(|error| format!("{}: {error}", compiled.display()))?;
@@ -59,10 +59,16 @@ fn install(package: &str) -> String {
     format!("To get it: apt-get install --no-install-recommends {package}")
 }
 
-/// Compiles the server with the profile of a load. Returns the program, and its answers.
-fn compile(directory: &Path, compiler: &Compiler, site: &Site) -> Result<(PathBuf, Vec<String>), String> {
+/// Compiles the server with the profile of a load. `is_laid_out`: what it is compiled to is for BOLT. Returns the program, the site
+/// of the load, and the program's answers.
+fn compile(
+    directory: &Path,
+    compiler: &Compiler,
+    lab: PathBuf,
+    is_laid_out: bool,
+) -> Result<(PathBuf, Site, Vec<String>), String> {
     // BOLT has to know what refers to what it moves.
-    let relocations = "-Clink-arg=-Wl,--emit-relocs";
+    let mut flags = if is_laid_out { vec!["-Clink-arg=-Wl,--emit-relocs"] } else { Vec::new() };
     let Some(merge) = compiler.profdata() else {
         let package = format!("llvm-{}", compiler.llvm);
         eprintln!(
@@ -70,12 +76,14 @@ fn compile(directory: &Path, compiler: &Compiler, site: &Site) -> Result<(PathBu
             compiler.llvm,
             install(&package)
         );
-        let program = compiler.server(directory.join("plain"), &[relocations])?;
+        let program = compiler.server(directory.join("plain"), &flags)?;
+        let site = Site::new(lab)?;
         let answers = site.serve(&program, MPMS[0], &[])?;
-        return Ok((program, answers));
+        return Ok((program, site, answers));
     };
     let instrumented = compiler.server(directory.join("instrumented"), &["-Cprofile-generate"])?;
-    // With `%m` the file is made at the end, by whom the server has become.
+    let site = Site::new(lab)?;
+    // With `%m` the file is made at the end, by the user that the server has become.
     let to = [("LLVM_PROFILE_FILE", site.path("run/%p-%m.profraw"))];
     let mut answers = Vec::new();
     for mpm in MPMS {
@@ -86,9 +94,10 @@ fn compile(directory: &Path, compiler: &Compiler, site: &Site) -> Result<(PathBu
     let profiles = site.profiles("profraw", MPMS.len())?;
     succeed(Command::new(merge).args(["merge", "-o"]).arg(&profile).args(profiles))?;
     let with_profile = format!("-Cprofile-use={}", profile.display());
-    let program = compiler.server(directory.join("compiled"), &[relocations, &with_profile])?;
+    flags.push(&with_profile);
+    let program = compiler.server(directory.join("compiled"), &flags)?;
     let answers = same_answers(answers, site.serve(&program, MPMS[0], &[])?)?;
-    Ok((program, answers))
+    Ok((program, site, answers))
 }
 
 /// Lays out the code of a program, and writes the result to `to`. It must give these answers.
@@ -151,13 +160,15 @@ impl Compiler {
         Some(own).filter(|own| own.exists()).or_else(|| find(&format!("llvm-profdata-{}", self.llvm)))
     }
 
-    /// Builds the server, all of it with these flags, in a directory of its own.
+    /// Builds the server, all of it with these flags beside those of whoever builds, in a directory of its own.
     fn server(&self, directory: PathBuf, flags: &[&str]) -> Result<PathBuf, String> {
+        let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
+        let all: Vec<&str> = theirs.split_whitespace().chain(flags.iter().copied()).collect();
         let mut build = cargo();
         // With a target named, the flags are not for what runs while it is built.
         build.args(["build", "--profile", "dist", "--package", "tsubame", "--target", &self.target]);
         build.arg("--target-dir").arg(&directory);
-        succeed(build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")))?;
+        succeed(build.env("CARGO_ENCODED_RUSTFLAGS", all.join("\u{1f}")))?;
         Ok(directory.join(&self.target).join("dist/tsubame"))
     }
 }

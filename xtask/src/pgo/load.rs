@@ -13,8 +13,8 @@ use super::succeed;
 
 /// How the server is configured, with `{words}` for what each run has of its own.
 const CONFIGURATION: &str = include_str!("httpd.conf");
-/// A number in a path stands for all of them in turn, more than the server remembers.
-const NUMBERS: std::ops::Range<u32> = 0..150;
+/// `#` in a path stands for each of these in turn: more than the server remembers.
+const NUMBERS: std::ops::Range<u32> = 0..1200;
 /// How long a server may take to begin and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,10 +25,16 @@ struct Load {
     options: &'static [&'static str],
     /// With `#` for a number.
     path: &'static str,
+    /// The status of the answer.
+    status: u16,
 }
 
 const fn load(count: u32, options: &'static [&'static str], path: &'static str) -> Load {
-    Load { count, options, path }
+    Load { count, options, path, status: 200 }
+}
+
+const fn other(status: u16, count: u32, options: &'static [&'static str], path: &'static str) -> Load {
+    Load { count, options, path, status }
 }
 
 /// What is asked in the clear. What a site has many of comes often: code that never ran is made small instead of fast.
@@ -37,27 +43,27 @@ const LOADS: &[Load] = &[
     load(3000, &[], "/small.txt"),
     load(1000, &["--bare"], "/large.bin"),
     load(100, &["--bare"], "/huge.bin"),
-    load(1500, &["--bare"], "/files/#.txt"),
-    load(1500, &[], "/files/#.txt"),
+    load(2500, &["--bare"], "/files/#.txt"),
+    load(2500, &[], "/files/#.txt"),
     load(500, &["--bare", "--header", "Range: bytes=1-9"], "/small.txt"),
     load(500, &["--bare", "--header", "If-None-Match: *"], "/files/#.txt"),
     load(500, &["--header", "Accept-Encoding: gzip"], "/page.html"),
     load(300, &["--close"], "/small.txt"),
-    load(300, &[], "/moved/x"),
-    load(300, &[], "/nothing"),
-    load(300, &[], "/files"),
+    other(302, 300, &[], "/moved/x"),
+    other(404, 300, &[], "/nothing"),
+    other(301, 300, &[], "/files"),
     load(500, &[], "/front/#"),
     load(300, &[], "/listing/"),
     load(300, &[], "/page.shtml"),
-    load(200, &[], "/private/small.txt"),
-    load(500, &["--header", "Authorization: Basic dTpw"], "/private/small.txt"),
+    other(401, 200, &[], "/private/small.txt"),
+    other(401, 500, &["--header", "Authorization: Basic dTpw"], "/private/small.txt"),
     load(300, &[], "/cgi-bin/hello"),
     load(100, &["--method", "POST", "--body", "a=b"], "/cgi-bin/hello"),
     load(1500, &[], "/app.php"),
     load(300, &["--method", "POST", "--body", "a=b"], "/app.php"),
     load(500, &[], "/perl/hello.pl"),
     load(2000, &["--h2c", "--streams", "10"], "/small.txt"),
-    load(500, &["--h2c"], "/nothing"),
+    other(404, 500, &["--h2c"], "/nothing"),
 ];
 /// What is asked over TLS.
 const TLS_LOADS: &[Load] = &[
@@ -113,9 +119,16 @@ impl Site {
         for number in NUMBERS {
             site.put(&format!("htdocs/files/{number}.txt"), small, 0o644)?;
         }
-        fs::create_dir_all(site.path("run"))
-            .and_then(|()| fs::set_permissions(site.path("run"), fs::Permissions::from_mode(0o777)))
-            .map_err(|error| format!("{}: {error}", site.path("run")))?;
+        for (directory, mode) in [("logs", 0o755), ("run", 0o700)] {
+            let path = site.path(directory);
+            let made =
+                fs::create_dir(&path).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)));
+            made.map_err(|error| format!("{path}: {error}"))?;
+        }
+        if is_root() {
+            // The server writes its profiles as the user that it has become, and nobody else writes there.
+            succeed(Command::new("chown").args(["nobody", &site.path("run")]))?;
+        }
         let mut openssl = Command::new("openssl");
         openssl.args([
             "req",
@@ -140,7 +153,12 @@ impl Site {
     fn put(&self, name: &str, text: &str, mode: u32) -> Result<(), String> {
         let path = self.place.join(name);
         let write = || {
-            fs::create_dir_all(path.parent().unwrap_or(&self.place))?;
+            let parent = path.parent().unwrap_or(&self.place);
+            fs::create_dir_all(parent)?;
+            // Whatever the umask is, and however many directories there are.
+            for directory in parent.ancestors().take_while(|directory| directory.starts_with(&self.place)) {
+                fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+            }
             fs::write(&path, text)?;
             // A young file has another tag at first.
             fs::File::options().write(true).open(&path)?.set_modified(UNIX_EPOCH)?;
@@ -170,8 +188,7 @@ impl Site {
         let text = words.iter().fold(CONFIGURATION.to_string(), |text, (word, value)| text.replace(word, value));
         self.put("httpd.conf", &text, 0o644)?;
         let mut command = Command::new(program);
-        let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-        command.args(["-X", "-D", if is_root { "ROOT" } else { "USER" }, "-f", &self.path("httpd.conf")]);
+        command.args(["-X", "-D", if is_root() { "ROOT" } else { "USER" }, "-f", &self.path("httpd.conf")]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let server = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -181,12 +198,12 @@ impl Site {
         let answers = answers.map_err(|error| format!("{}: {error}", program.display()))?;
         let all =
             LOADS.iter().map(|load| ("http", clear, load)).chain(TLS_LOADS.iter().map(|load| ("https", tls, load)));
-        for (scheme, address, Load { count, options, path }) in all {
+        for (scheme, address, Load { count, options, path, .. }) in all {
             let mut load = Command::new(&self.lab);
             load.args(["load", "-c", "1", "-n", &count.to_string()]).args(*options);
             let numbers = if path.contains('#') { NUMBERS } else { 0..1 };
             load.args(numbers.map(|number| format!("{scheme}://{address}{}", path.replace('#', &number.to_string()))));
-            // Whether the answers are good is seen above; some are errors.
+            // The answers are known to be good.
             load.stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .status()
@@ -214,9 +231,26 @@ impl Drop for Site {
     }
 }
 
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
 /// A response without its date.
-fn answer(address: SocketAddr, load: &Load) -> std::io::Result<String> {
+fn answer(address: SocketAddr, load: &Load) -> Result<String, String> {
     let path = load.path.replace('#', "1");
+    let begun = Instant::now();
+    loop {
+        let text = ask(address, &path).map_err(|error| format!("{path}: {error}"))?;
+        match text.split(' ').nth(1).and_then(|status| status.parse().ok()) {
+            Some(status) if load.status == status => return Ok(text),
+            // A script waits while the machine is busy.
+            Some(503) if begun.elapsed() < PATIENCE => pause(),
+            _ => return Err(format!("{path} should be answered with {}:\n{text}", load.status)),
+        }
+    }
+}
+
+fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
@@ -254,7 +288,7 @@ fn say_hello(mut stream: TcpStream) -> std::io::Result<()> {
         let mut content = vec![0; length + usize::from(padding)];
         stream.read_exact(&mut content)?;
         if kind == BEGIN {
-            keeps = content[2] & 1 == 1;
+            keeps = content.get(2).is_some_and(|flags| flags & 1 == 1);
         }
         if kind == STDIN && length == 0 {
             let record =
