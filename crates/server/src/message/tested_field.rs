@@ -93,7 +93,7 @@ pub(crate) fn are_alike(outcomes: &[Outcome], head: &RequestHead) -> bool {
             Some(same) => last.insert(same),
             None => last.insert((*field, value(head, *field))),
         };
-        value.as_ref().is_some_and(|value| regex.is_match(value).is_ok_and(|matches| matches == *is_match))
+        value.as_ref().is_some_and(|value| regex.is_match(value) == Ok(*is_match))
     })
 }
 

@@ -558,7 +558,7 @@ fn browsers_that_match_alike_are_alike() {
     let before = repeated(&server);
     for number in 0..40 {
         for (agent, old, robot) in [("Old/1", true, false), ("New/1", false, false), ("Old/2 robot", false, true)] {
-            client.send(&format!("GET /a.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent} {number}\r\n\r\n"));
+            client.send(format!("GET /a.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent} {number}\r\n\r\n"));
             let response = client.response_to("GET");
             let has = |name: &str| response.field(name).is_some();
             assert_eq!((response.status, has("X-Old"), has("X-Robot")), (200, old, robot), "{agent} {number}");
