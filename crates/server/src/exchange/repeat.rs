@@ -11,12 +11,14 @@
 //! two exactly as the phases would. Date, the fields about the connection, and everything that logs and the status page show are
 //! made anew: the finished [`Request`] itself is kept, and ends once more, with another client and another account.
 //!
-//! Of the head, a response depends on the request line and on the fields that were looked up, which the
-//! [head records](RequestHead::asked), and on what was [asked of others](crate::TestedField). So a request is a repeat if its head is, byte for byte, one that had this response before,
-//! which is found without reading it, or else if it agrees in those: the heads of two browsers rarely are the same.
+//! Of the head, a response depends on the request line and on the fields that were looked up, which the [head
+//! records](RequestHead::asked), and on what was [asked of others](crate::TestedField). So a request is a repeat if its head
+//! is, byte for byte, one that had this response before, which is found without reading it, or else if it agrees in those: the
+//! heads of two browsers rarely are the same.
 //!
-//! Each thread remembers requests, within limits, once it has met their line and host twice. The table holds no connection and no open
-//! file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
+//! Each thread remembers requests, within limits, once it has met their line and host twice. The table holds no connection and
+//! no open file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is
+//! there.
 
 mod heads;
 
@@ -277,8 +279,8 @@ impl Repeats {
         taken
     }
 
-    /// Whether a request is worth its place: nothing is forgotten for it, or the same was asked before. Otherwise requests that nobody asks
-    /// again, as those of ever new users, would displace all others.
+    /// Whether a request is worth its place: nothing is forgotten for it, or the same was asked before. Otherwise requests that
+    /// nobody asks again, as those of ever new users, would displace all others.
     fn welcomes(&mut self, key: u64, agreed: u64) -> bool {
         let has_room = self.memory + USUAL <= self.most;
         has_room && self.places[self.places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
