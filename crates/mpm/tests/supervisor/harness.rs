@@ -232,6 +232,20 @@ impl Client {
         }
     }
 
+    /// The last answer of a connection whose request is on its way. A successor may accept before the parent has told the
+    /// child of this connection to leave: until then the child answers, and the connection goes on.
+    pub(crate) fn last_answer(&mut self) -> Option<i32> {
+        until("the last answer", || {
+            let line = self.answer();
+            let last = line.as_deref().and_then(|line| line.strip_prefix("last "));
+            if last.is_none() && line.is_some() {
+                self.send("pid");
+                return None;
+            }
+            Some(last.map(|pid| pid.parse().expect("a process number")))
+        })
+    }
+
     /// The process that serves this connection.
     pub(crate) fn served_by(&mut self) -> i32 {
         self.send("pid");
