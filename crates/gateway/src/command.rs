@@ -19,6 +19,7 @@ use sys::signal::Signal;
 use sys::spawn::{Directory, Spawn, Starting};
 
 use crate::env;
+use crate::environment::Environment;
 use crate::owners::{self, Owner};
 
 /// The most arguments made from a query, as in Apache (`_POSIX_ARG_MAX`).
@@ -31,8 +32,7 @@ pub(crate) struct Command {
     pub(crate) directory: Option<CString>,
     /// The arguments after the program's name.
     pub(crate) arguments: Vec<CString>,
-    /// `NAME=value`
-    pub(crate) environment: Vec<CString>,
+    pub(crate) environment: Environment,
     pub(crate) limits: Vec<(Limit, Bounds)>,
     /// How much nicer it is (nice(2)).
     pub(crate) nicer: u8,
@@ -128,7 +128,8 @@ impl Command {
         start: impl FnOnce(&Spawn<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
         let argv: Vec<&CStr> = [&self.program].into_iter().chain(&self.arguments).map(CString::as_c_str).collect();
-        let env: Vec<&CStr> = self.environment.iter().map(CString::as_c_str).collect();
+        let mut env: Vec<&CStr> = Vec::with_capacity(self.environment.len());
+        env.extend(self.environment.iter());
         let directory = self.directory.as_deref().map(Directory::Named);
         start(&Spawn {
             program: place.map_or(&self.program, |(_, name)| name),
@@ -231,7 +232,7 @@ mod tests {
             program: c"/bin/true".into(),
             directory: None,
             arguments: Vec::new(),
-            environment: Vec::new(),
+            environment: Environment::default(),
             limits: Vec::new(),
             nicer: 0,
             owner: Some((sys::cred::uid(), 0)),

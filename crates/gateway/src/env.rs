@@ -1,7 +1,6 @@
 //! The variables of a script: those of RFC 3875 section 4.1, Apache's additions, and the environment of the request.
 
 use std::borrow::Cow;
-use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
@@ -9,6 +8,8 @@ use http::text::{from_bytes, to_bytes};
 use server::core::CoreDir;
 use server::fields::Value;
 use server::{Fields, Request};
+
+use crate::environment::Environment;
 
 /// The `PATH` of scripts if the server has none itself (Apache's `DEFAULT_PATH`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
@@ -33,31 +34,40 @@ pub async fn add(request: &mut Request) {
 /// The name and the value of a variable.
 pub type Pair<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// The environment in the form for a program: `NAME=value`.
-pub fn environment(env: &Fields) -> Vec<CString> {
-    let line = |(name, value): Pair<'_>| CString::new([&name, &b"="[..], &value].concat()).ok();
-    pairs(env).into_iter().filter_map(line).collect()
+/// The environment in the form for a program. Entries with a zero byte are left out.
+pub(crate) fn environment(env: &Fields) -> Environment {
+    let ends = "=\0".len();
+    let mut environment =
+        Environment::with_capacity(all(env).map(|(name, value)| name.len() + value.len() + ends).sum());
+    for (name, value) in all(env) {
+        let _ = environment.add(&plain_name(name), &to_bytes(value));
+    }
+    environment
 }
 
 /// The environment as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set.
 /// Entries with a zero byte are left out: no process could have them.
-pub fn pairs(env: &Fields) -> Vec<Pair<'_>> {
+pub(crate) fn pairs(env: &Fields) -> Vec<Pair<'_>> {
+    let pairs = all(env).map(|(name, value)| (plain_name(name), to_bytes(value)));
+    pairs.filter(|(_, value)| !value.contains(&0)).collect()
+}
+
+fn all(env: &Fields) -> impl Iterator<Item = (&str, &str)> {
     let zone = inherited().zone.as_deref().filter(|_| !env.contains("TZ"));
-    let all = zone.map(|zone| ("TZ", zone)).into_iter().chain(env.iter());
-    all.map(|(name, value)| (plain_name(name), to_bytes(value))).filter(|(_, value)| !value.contains(&0)).collect()
+    zone.map(|zone| ("TZ", zone)).into_iter().chain(env.iter())
 }
 
 fn plain_name(name: &str) -> Cow<'_, [u8]> {
-    let mut bytes = to_bytes(name);
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    if !bytes.iter().all(is_plain) || bytes.first().is_some_and(u8::is_ascii_digit) {
-        let bytes = bytes.to_mut();
-        bytes.iter_mut().filter(|byte| !is_plain(byte)).for_each(|byte| *byte = b'_');
-        if let Some(first) = bytes.first_mut().filter(|first| first.is_ascii_digit()) {
-            *first = b'_';
-        }
+    if name.as_bytes().iter().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
+        return Cow::Borrowed(name.as_bytes());
     }
-    bytes
+    let mut bytes = to_bytes(name).into_owned();
+    bytes.iter_mut().filter(|byte| !is_plain(byte)).for_each(|byte| *byte = b'_');
+    if let Some(first) = bytes.first_mut().filter(|first| first.is_ascii_digit()) {
+        *first = b'_';
+    }
+    Cow::Owned(bytes)
 }
 
 /// The part of the server's own environment that scripts inherit; it does not change while the server runs.
@@ -87,11 +97,11 @@ pub fn path_for(request: &Request) -> String {
     request.env.get("PATH").map_or_else(path, str::to_string)
 }
 
-/// Variables in the form for a program: `NAME=value`. `None`: one has a zero byte, and no process could have it.
-pub fn lines<'a, N: AsRef<str> + 'a>(variables: impl IntoIterator<Item = &'a (N, String)>) -> Option<Vec<CString>> {
-    let line =
-        |(name, value): &(N, String)| CString::new(to_bytes(&format!("{}={value}", name.as_ref())).into_owned()).ok();
-    variables.into_iter().map(line).collect()
+/// Variables in the form for a program. `None`: one has a zero byte, and no process could have it.
+pub fn lines<'a, N: AsRef<str> + 'a>(variables: impl IntoIterator<Item = &'a (N, String)>) -> Option<Environment> {
+    let mut environment = Environment::default();
+    let mut variables = variables.into_iter();
+    variables.all(|(name, value)| environment.add(&to_bytes(name.as_ref()), &to_bytes(value))).then_some(environment)
 }
 
 /// The variables of every kind of script (Apache's `ap_add_common_vars`).
@@ -279,7 +289,6 @@ mod tests {
         env.add("A", from_bytes(b"\xff").into_owned());
         env.add("NUL", "a\0b");
         env.add("TZ", "UTC");
-        let lines: Vec<_> = environment(&env).into_iter().map(CString::into_bytes).collect();
-        assert_eq!(lines, [&b"MY_ODD_NAME=value"[..], b"_digit=2", b"A=\xff", b"TZ=UTC"]);
+        assert!(environment(&env).iter().eq([c"MY_ODD_NAME=value", c"_digit=2", c"A=\xff", c"TZ=UTC"]));
     }
 }

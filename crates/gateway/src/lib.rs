@@ -15,6 +15,7 @@ mod caller;
 mod command;
 pub mod daemon;
 pub mod env;
+mod environment;
 pub mod gate;
 pub mod owners;
 mod process;
@@ -26,6 +27,7 @@ pub mod script_log;
 
 pub use backend::StderrMessages;
 pub use caller::{CGI_TIMEOUT_MESSAGE, Caller, Cgi, TimeoutMessage};
+pub use environment::Environment;
 pub use process::end_all;
 pub use run::{NotStarted, filter, run, shell};
 pub use script_log::{ScriptLog, complain};

@@ -10,6 +10,8 @@ use server::{Draft, Request, Server};
 use sys::cred::{Identity, User, user_by_id};
 use sys::file::OpenDirectory;
 
+use crate::environment::Environment;
+
 /// The user and group that a script runs as, by number, if they are not the server's.
 pub type Owner = (u32, u32);
 
@@ -53,7 +55,7 @@ pub trait Owners: fmt::Debug + Send + Sync {
     fn admit(&self, program: &CStr, owner: Owner) -> Result<Admitted<'_>, u64>;
 
     /// The part of an environment that a script running as its owner keeps.
-    fn environment(&self, environment: &[CString]) -> Vec<CString>;
+    fn environment(&self, environment: &Environment) -> Environment;
 }
 
 /// A program that may run as its owner, and the objects that were checked.

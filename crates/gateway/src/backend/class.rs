@@ -10,6 +10,7 @@ use server::core::CoreDir;
 
 use super::perl_bundle;
 use crate::command::Command;
+use crate::environment::Environment;
 use crate::protocol::Protocol;
 
 /// The identity of a backend: backends of one class are interchangeable.
@@ -83,12 +84,12 @@ impl Runtime {
 }
 
 impl Program {
-    /// A program with its arguments and environment (`NAME=value`), which works in `directory` and runs as `owner`, if
+    /// A program with its arguments and environment, which works in `directory` and runs as `owner`, if
     /// that is not the server's user. `None`: no file can have such a name.
     pub fn new(
         path: &str,
         arguments: &[String],
-        environment: Vec<CString>,
+        environment: Environment,
         directory: &str,
         owner: Option<crate::owners::Owner>,
     ) -> Option<Program> {

@@ -281,7 +281,8 @@ mod tests {
     use super::*;
 
     fn class() -> Class {
-        let program = Program::new("/srv/x.fcgi", &["-a".into()], vec![c"A=1".to_owned()], "/srv/", Some((1, 2)));
+        let program =
+            Program::new("/srv/x.fcgi", &["-a".into()], [c"A=1"].into_iter().collect(), "/srv/", Some((1, 2)));
         Class {
             name: "fcgid /srv/x.fcgi".into(),
             module: "fcgid".into(),

@@ -2,8 +2,9 @@
 //!
 //! proc(5) `/proc/meminfo`; Linux cgroup-v1 `memory.rst`, `cgroup-v2.rst`.
 
-use std::fs::read_to_string;
-use std::path::{Path, PathBuf};
+use std::fs::{File, read_to_string};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use sys::cgroup;
 
@@ -16,12 +17,13 @@ pub(super) struct Memory {
     pub(super) total: u64,
 }
 
-/// The files to read, found once.
+/// The files to read, opened once: each reading starts at the beginning, where the kernel writes the text anew.
 #[derive(Debug)]
 pub(super) struct Gauges {
+    machine: Option<Gauge>,
     groups: Vec<Group>,
     /// Pressure stall information: that of our own group, or else of the machine.
-    pressure: Option<PathBuf>,
+    pressure: Option<Gauge>,
 }
 
 /// The gate admits nothing if some program waited for memory during more than this percentage of the last ten seconds.
@@ -29,37 +31,64 @@ const STALLED_MAX: f64 = 10.0;
 
 #[derive(Debug)]
 struct Group {
-    limit: PathBuf,
+    limit: Gauge,
     /// The limit above which the kernel slows programs down instead of refusing them memory; only in version 2.
-    high: PathBuf,
-    usage: PathBuf,
-    stat: PathBuf,
+    high: Option<Gauge>,
+    usage: Option<Gauge>,
+    stat: Option<Gauge>,
+}
+
+/// A file whose text the kernel makes for each reading.
+#[derive(Debug)]
+struct Gauge(File);
+
+impl Gauge {
+    /// The longest text that is read, in bytes. The numbers that count come earlier in all of these files.
+    const LONGEST: usize = 8192;
+
+    fn open(file: impl AsRef<Path>) -> Option<Gauge> {
+        File::open(file).ok().map(Gauge)
+    }
+
+    /// Reads something out of the text now. `None`: there is no such thing, or no text.
+    fn read<T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let mut bytes = [0; Self::LONGEST];
+        let length = self.0.read_at(&mut bytes, 0).ok()?;
+        find(std::str::from_utf8(bytes.get(..length)?).ok()?)
+    }
+
+    /// The number that is the whole text. `None`: the text is `max`.
+    fn number(&self) -> Option<u64> {
+        self.read(|text| text.trim().parse().ok())
+    }
 }
 
 impl Gauges {
     /// The gauges of the control group that this process is in.
     pub(super) fn of_this_process() -> Gauges {
         let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let groups = groups(&own, Path::new("/sys/fs/cgroup"));
+        let mount = Path::new("/sys/fs/cgroup");
         // If our own group has no such file, the machine's includes other programs too.
-        let own = groups.first().map(|group| group.limit.with_file_name("memory.pressure"));
-        let pressure = own.into_iter().chain([PathBuf::from("/proc/pressure/memory")]).find(|file| file.exists());
-        Gauges { groups, pressure }
+        let limited = cgroup::groups_of(&own, mount, "memory").into_iter().find(|group| group.memory_limit().exists());
+        let pressure = limited.and_then(|group| Gauge::open(group.directory.join("memory.pressure")));
+        Gauges {
+            machine: Gauge::open("/proc/meminfo"),
+            groups: groups(&own, mount),
+            pressure: pressure.or_else(|| Gauge::open("/proc/pressure/memory")),
+        }
     }
 
     /// The memory now. `None`: the system does not tell.
     pub(super) fn read(&self) -> Option<Memory> {
-        let machine = machine(&read_to_string("/proc/meminfo").ok()?)?;
+        let machine = self.machine.as_ref()?.read(machine)?;
         let groups = self.groups.iter().filter_map(Group::read);
         let all = groups.fold(machine, |all, group| Memory {
             available: all.available.min(group.available),
             total: all.total.min(group.total),
         });
         // The kernel knows better than any sum whether programs wait for memory.
-        let pressed = self
-            .pressure
-            .as_ref()
-            .is_some_and(|file| stalled(&read_to_string(file).unwrap_or_default()) >= STALLED_MAX);
+        let pressed =
+            self.pressure.as_ref().and_then(|gauge| gauge.read(stalled)).is_some_and(|share| share >= STALLED_MAX);
         Some(Memory { available: if pressed { 0 } else { all.available }, ..all })
     }
 }
@@ -68,28 +97,25 @@ impl Gauges {
 fn groups(own: &str, mount: &Path) -> Vec<Group> {
     let group = |group: cgroup::Group| {
         let usage = if group.is_unified { "memory.current" } else { "memory.usage_in_bytes" };
-        let limit = group.memory_limit();
-        let directory = group.directory;
-        Group {
-            limit,
-            high: directory.join("memory.high"),
-            usage: directory.join(usage),
-            stat: directory.join("memory.stat"),
-        }
+        let open = |name: &str| Gauge::open(group.directory.join(name));
+        Some(Group {
+            limit: Gauge::open(group.memory_limit())?,
+            high: open("memory.high"),
+            usage: open(usage),
+            stat: open("memory.stat"),
+        })
     };
-    let mut found: Vec<Group> = cgroup::groups_of(own, mount, "memory").into_iter().map(group).collect();
-    found.retain(|group| group.limit.exists());
-    found
+    cgroup::groups_of(own, mount, "memory").into_iter().filter_map(group).collect()
 }
 
 impl Group {
     /// `None`: it has no limit.
     fn read(&self) -> Option<Memory> {
         // "max", and in the first version a number beyond all memory.
-        let limits = [&self.limit, &self.high].into_iter().filter_map(|file| cgroup::number(file));
+        let limits = [Some(&self.limit), self.high.as_ref()].into_iter().flatten().filter_map(Gauge::number);
         let total = limits.filter(|limit| *limit < 1 << 60).min()?;
-        let used = cgroup::number(&self.usage)?;
-        let cache = cache(&read_to_string(&self.stat).unwrap_or_default());
+        let used = self.usage.as_ref()?.number()?;
+        let cache = self.stat.as_ref().and_then(|gauge| gauge.read(|text| Some(cache(text)))).unwrap_or(0);
         Some(Memory { available: total.saturating_sub(used.saturating_sub(cache)), total })
     }
 }
@@ -110,9 +136,8 @@ fn cache(stat: &str) -> u64 {
 }
 
 /// The percentage of the last ten seconds in which some program waited for memory (Linux `psi.rst`).
-fn stalled(text: &str) -> f64 {
-    let share = text.lines().find_map(|line| line.strip_prefix("some avg10=")?.split(' ').next()?.parse().ok());
-    share.unwrap_or(0.0)
+fn stalled(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix("some avg10=")?.split(' ').next()?.parse().ok())
 }
 
 /// From `/proc/meminfo`.
@@ -126,6 +151,8 @@ fn machine(text: &str) -> Option<Memory> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -138,8 +165,8 @@ mod tests {
 
     #[test]
     fn pressure() {
-        assert_eq!(stalled("some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=3.00 avg60=0\n"), 12.5);
-        assert_eq!(stalled(""), 0.0);
+        assert_eq!(stalled("some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=3.00 avg60=0\n"), Some(12.5));
+        assert_eq!(stalled(""), None);
     }
 
     #[test]

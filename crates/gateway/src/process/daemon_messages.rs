@@ -13,6 +13,7 @@ use sys::rlimit::{Bounds, Limit};
 use sys::signal::Signal;
 
 use crate::command::Command;
+use crate::environment::Environment;
 
 /// The longest command, in bytes: more than a request can make.
 pub(crate) const COMMAND_MAX: usize = 16 << 20;
@@ -69,9 +70,10 @@ pub(crate) fn encode(command: &Command) -> Vec<u8> {
         numbers.extend([index as u64, bounds.soft.unwrap_or(u64::MAX), bounds.hard.unwrap_or(u64::MAX)]);
     }
     let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
-    for text in [program].into_iter().chain(directory).chain(arguments).chain(environment) {
+    for text in [program].into_iter().chain(directory).chain(arguments) {
         bytes.extend_from_slice(text.to_bytes_with_nul());
     }
+    bytes.extend_from_slice(environment.as_bytes());
     let length = (bytes.len() as u64).to_ne_bytes();
     bytes[..NUMBER].copy_from_slice(&length);
     bytes
@@ -105,8 +107,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Command> {
     let program = text()?;
     let directory = if number(bytes, 4)? == 0 { None } else { Some(text()?) };
     let arguments = (0..argc).map(|_| text()).collect::<Option<Vec<_>>>()?;
-    let environment = (0..envc).map(|_| text()).collect::<Option<Vec<_>>>()?;
-    rest.is_empty().then_some(Command { program, directory, arguments, environment, limits, nicer, owner })
+    let environment = Environment::from_bytes(rest).filter(|environment| environment.len() == envc)?;
+    Some(Command { program, directory, arguments, environment, limits, nicer, owner })
 }
 
 impl Message {
@@ -167,7 +169,7 @@ mod tests {
             program: text("/srv/x"),
             directory: Some(text("/srv/")),
             arguments: vec![text("a"), text("")],
-            environment: vec![text("A=1"), text("B=")],
+            environment: [c"A=1", c"B="].into_iter().collect(),
             limits: vec![(Limit::Memory, Bounds { soft: Some(5), hard: None })],
             nicer: 7,
             owner: Some((1000, 100)),

@@ -1,6 +1,6 @@
 //! The thread that waits for abandoned processes, all of them at once; it exists only if there was recent need for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -140,15 +140,17 @@ impl AbandonedProcess {
 /// The processes left to the thread.
 #[derive(Debug)]
 struct List {
-    /// About to end: mostly gone when the next script leaves, otherwise left to the thread when it next looks.
-    exiting: Vec<AbandonedProcess>,
+    /// About to end, in the order in which they left: mostly gone when the next script leaves, otherwise left to the
+    /// thread when it next looks.
+    exiting: VecDeque<AbandonedProcess>,
     abandoned: BTreeMap<u64, AbandonedProcess>,
     next: u64,
     /// The descriptors that the thread waits for, while it exists.
     poller: Option<Arc<Poller>>,
 }
 
-static LIST: Mutex<List> = Mutex::new(List { exiting: Vec::new(), abandoned: BTreeMap::new(), next: 0, poller: None });
+static LIST: Mutex<List> =
+    Mutex::new(List { exiting: VecDeque::new(), abandoned: BTreeMap::new(), next: 0, poller: None });
 
 fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
@@ -193,13 +195,16 @@ pub(crate) fn abandon(process: AbandonedProcess) {
 pub(crate) fn expect_exit(mut process: AbandonedProcess) {
     {
         let mut list = list();
-        list.exiting.retain_mut(|process| !process.has_ended());
+        // Only the first ones: each look is a system call.
+        while list.exiting.front_mut().is_some_and(AbandonedProcess::has_ended) {
+            list.exiting.pop_front();
+        }
         if process.has_ended() {
             return;
         }
         if process.may_be_missed() {
             list.start();
-            list.exiting.push(process);
+            list.exiting.push_back(process);
             return;
         }
     }

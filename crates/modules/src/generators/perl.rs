@@ -1,12 +1,11 @@
 //! Persistent Perl, for the modules with handlers for it: pools of interpreters, and the data they get about a request.
 
-use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use conf::Level;
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, RuntimeCall, respond};
-use gateway::{Caller, StderrMessages, TimeoutMessage, owners};
+use gateway::{Caller, Environment, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::CoreServer;
 use server::paths::{base_name, dir_name};
@@ -28,11 +27,18 @@ static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
 /// Perl's own messages contain their origin.
 const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
-/// The inherited variables, as lines of an environment, read once: the server's own does not change while it runs.
-fn inherited() -> &'static [CString] {
-    static LINES: OnceLock<Vec<CString>> = OnceLock::new();
-    let line = |name: &&str| CString::new([name.as_bytes(), b"=", std::env::var_os(name)?.as_bytes()].concat()).ok();
-    LINES.get_or_init(|| INHERITED.iter().filter_map(line).collect())
+/// The inherited variables, read once: the server's own environment does not change while it runs.
+fn inherited() -> Environment {
+    static INHERITS: OnceLock<Environment> = OnceLock::new();
+    let read = || {
+        let mut environment = Environment::default();
+        for name in INHERITED {
+            let value = std::env::var_os(name);
+            let _ = value.is_some_and(|value| environment.add(name.as_bytes(), value.as_bytes()));
+        }
+        environment
+    };
+    INHERITS.get_or_init(read).clone()
 }
 
 /// The way to start an interpreter of a pool.
@@ -64,8 +70,8 @@ impl Interpreters {
         let mode = if self.concurrency == Concurrency::One { "persistent" } else { "fork" };
         let arguments: Vec<String> = self.switches.into_iter().chain([Runtime::PATH.into(), mode.into()]).collect();
         let path = request.env.get("PATH").map_or_else(gateway::env::path, str::to_string);
-        let path = CString::new(to_bytes(&format!("PATH={path}")).into_owned()).ok()?;
-        let environment = inherited().iter().cloned().chain([path]).collect();
+        let mut environment = inherited();
+        environment.add(b"PATH", &to_bytes(&path)).then_some(())?;
         let program = Program::new(PERL, &arguments, environment, &self.directory, owners::of(request))?;
         Some(Class {
             name: self.name,

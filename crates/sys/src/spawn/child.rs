@@ -29,13 +29,15 @@ pub(super) fn not_default() -> &'static [i32] {
     })
 }
 
-/// Runs `act` while no signal can reach this thread, or a child that it starts.
+/// Runs `act` while no handler can run in this thread, or in a child that it starts. `SIGCHLD` stays as it is: nobody
+/// handles that, and the kernel would wake another thread for each script that ends meanwhile.
 pub(super) fn without_signals<T>(act: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are plain data, and the calls fill them before they are read.
     unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let (mut most, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut most);
+        libc::sigdelset(&mut most, libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &most, &mut before);
         let result = act();
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         result

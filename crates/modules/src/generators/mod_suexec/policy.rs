@@ -8,6 +8,7 @@ use std::fs::canonicalize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use gateway::Environment;
 use gateway::owners::{Admitted, Owners};
 use sys::cred::Identity;
 use sys::file::{OpenDirectory, Ownership};
@@ -16,7 +17,7 @@ use sys::file::{OpenDirectory, Ownership};
 const UID_MIN: u32 = 100;
 const GID_MIN: u32 = 100;
 /// The `PATH` of such scripts.
-const PATH: &str = "PATH=/usr/local/bin:/usr/bin:/bin";
+const PATH: &CStr = c"PATH=/usr/local/bin:/usr/bin:/bin";
 
 /// The group or others may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -89,7 +90,7 @@ impl Owners for Policy {
         self.check(program, owner).map_err(number)
     }
 
-    fn environment(&self, environment: &[CString]) -> Vec<CString> {
+    fn environment(&self, environment: &Environment) -> Environment {
         clean(environment)
     }
 }
@@ -185,13 +186,12 @@ const KNOWN: &[&str] = &[
 ];
 
 /// The environment without anything that could mislead another user's program.
-fn clean(environment: &[CString]) -> Vec<CString> {
-    let is_known = |line: &&CString| {
+fn clean(environment: &Environment) -> Environment {
+    let is_known = |line: &&CStr| {
         let name = line.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
         name.starts_with(b"HTTP_") || name.starts_with(b"SSL_") || KNOWN.iter().any(|known| known.as_bytes() == name)
     };
-    let path = CString::new(PATH).ok();
-    path.into_iter().chain(environment.iter().filter(is_known).cloned()).collect()
+    [PATH].into_iter().chain(environment.iter().filter(is_known)).collect()
 }
 
 #[cfg(test)]
@@ -270,9 +270,9 @@ mod tests {
 
     #[test]
     fn the_environment_is_clean() {
-        let lines = ["HTTP_HOST=x", "LD_PRELOAD=y", "PATH=/evil", "QUERY_STRING=PATH=z", "QUERY_STRINGS=1", "SSL_X=1"];
-        let lines: Vec<CString> = lines.into_iter().map(|line| CString::new(line).expect("no zero")).collect();
-        let clean: Vec<String> = clean(&lines).into_iter().filter_map(|line| line.into_string().ok()).collect();
-        assert_eq!(clean, [PATH, "HTTP_HOST=x", "QUERY_STRING=PATH=z", "SSL_X=1"]);
+        let lines =
+            [c"HTTP_HOST=x", c"LD_PRELOAD=y", c"PATH=/evil", c"QUERY_STRING=PATH=z", c"QUERY_STRINGS=1", c"SSL_X=1"];
+        let clean = clean(&lines.into_iter().collect());
+        assert!(clean.iter().eq([PATH, c"HTTP_HOST=x", c"QUERY_STRING=PATH=z", c"SSL_X=1"]));
     }
 }
