@@ -58,12 +58,21 @@ fn all(env: &Fields) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn plain_name(name: &str) -> Cow<'_, [u8]> {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    if name.as_bytes().iter().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
+    /// Whether a byte stays.
+    const PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            plain[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+            byte += 1;
+        }
+        plain
+    };
+    if name.bytes().all(|byte| PLAIN[usize::from(byte)]) && !name.starts_with(|first: char| first.is_ascii_digit()) {
         return Cow::Borrowed(name.as_bytes());
     }
     let mut bytes = to_bytes(name).into_owned();
-    bytes.iter_mut().filter(|byte| !is_plain(byte)).for_each(|byte| *byte = b'_');
+    bytes.iter_mut().filter(|byte| !PLAIN[usize::from(**byte)]).for_each(|byte| *byte = b'_');
     if let Some(first) = bytes.first_mut().filter(|first| first.is_ascii_digit()) {
         *first = b'_';
     }
@@ -123,8 +132,8 @@ fn common(request: &Request) -> Variables {
     add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).into());
     add("SERVER_SOFTWARE", (&request.server.software).into());
     add("SERVER_NAME", http::uri::escape_html(&name).into());
-    add("SERVER_ADDR", request.local().ip().to_canonical().to_string().into());
-    add("SERVER_PORT", request.server_port().to_string().into());
+    add("SERVER_ADDR", http::address_text(request.local().ip()).into());
+    add("SERVER_PORT", port(request.server_port()));
     if let Some(name) = request.client_name() {
         add("REMOTE_HOST", name.into());
     }
@@ -135,7 +144,7 @@ fn common(request: &Request) -> Variables {
     add("CONTEXT_DOCUMENT_ROOT", root.into());
     add("SERVER_ADMIN", host.admin.as_ref().map_or(Value::Static(http::NO_ADMIN), Value::from));
     add("SCRIPT_FILENAME", (&request.mapped.filename).into());
-    add("REMOTE_PORT", request.client().peer.port().to_string().into());
+    add("REMOTE_PORT", port(request.client().peer.port()));
     match (&request.login.user, request.previous().and_then(|previous| previous.user.as_ref())) {
         (Some(user), _) => add("REMOTE_USER", user.into()),
         (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.into()),
@@ -160,6 +169,10 @@ fn common(request: &Request) -> Variables {
         args.into_iter().for_each(|args| add("REDIRECT_QUERY_STRING", args.into()));
     }
     all
+}
+
+fn port(number: u16) -> Value {
+    http::Decimal::of(number.into()).as_str().into()
 }
 
 /// Further variables of a CGI script (Apache's `ap_add_cgi_vars`).

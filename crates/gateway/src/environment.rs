@@ -17,14 +17,14 @@ impl Environment {
 
     /// The lines in these bytes; `None` unless the last one is whole.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Environment> {
-        let lines = bytes.iter().filter(|byte| **byte == 0).count();
+        let lines = memchr::memchr_iter(0, bytes).count();
         bytes.last().is_none_or(|last| *last == 0).then(|| Environment { bytes: bytes.to_vec(), lines })
     }
 
     /// Adds a variable. Returns whether that is possible: no process could have one with a zero byte.
     #[must_use]
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
-        if name.contains(&0) || value.contains(&0) {
+        if [name, value].iter().any(|text| memchr::memchr(0, text).is_some()) {
             return false;
         }
         for part in [name, b"=", value, b"\0"] {

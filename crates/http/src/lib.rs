@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accept;
+mod address;
 pub mod authority;
 pub mod conditional;
 pub mod date;
@@ -30,6 +31,7 @@ pub mod status;
 pub mod text;
 pub mod uri;
 
+pub use address::{address_text, write_address};
 pub use authority::Authority;
 pub use decimal::Decimal;
 pub use error_page::{ErrorPage, NO_ADMIN, error_page, server_signature};

@@ -19,11 +19,9 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::users::{NotStarted, Users, process};
 use crate::command::{Command, StartOptions, expose};
-use crate::process::daemon_messages::{self, COMMAND_MAX, Message};
+use crate::process::daemon_messages::{self, COMMAND_MAX, Message, PATIENCE};
 use crate::process::{ProcessGuard, Socket, reaper};
 
-/// How long a child may take to send its command.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long scripts may take to end when the daemon has to; its parent waits a second for it.
 const QUICK_TERM_GRACE: Duration = Duration::from_millis(300);
 /// How long to wait if there are no descriptors left to accept with.
@@ -106,7 +104,8 @@ async fn accept(socket: &Socket, users: Arc<Users>, orders: &SignalFd) -> io::Re
     Ok(())
 }
 
-/// Serves a connection from its command to the end of the script. On any failure the child sees the connection end.
+/// Serves a connection: one script after the other, for as long as its child keeps it. On any failure the child sees the
+/// connection end.
 async fn attend(connection: OwnedFd, users: Arc<Users>) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
     if !users.is_known(user) {
@@ -114,24 +113,37 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
         return;
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
-    let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await else { return };
+    while let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await {
+        if !run(command, stdio, &connection, &users).await {
+            return;
+        }
+    }
+}
+
+/// Runs a script from its command to its end. Returns whether another one may follow.
+async fn run(command: Command, stdio: [OwnedFd; 3], connection: &Watched, users: &Users) -> bool {
     // A signal, or the end: the client left while others were served.
     if sys::socket::peek(connection.get_ref(), &mut [0]).is_ok() {
-        return;
+        return false;
     }
     let started = users.start(command, StartOptions::script(stdio.each_ref().map(AsFd::as_fd))).await;
     drop(stdio);
     let process = match started {
         Ok(pid) => process(pid),
-        Err(NotStarted::Owner(why)) => return Message::Refused(why).send(&connection),
-        Err(NotStarted::System(error)) => {
-            return Message::Failed(error.raw_os_error().unwrap_or(sys::errno::IO)).send(&connection);
+        Err(why) => {
+            let message = match why {
+                NotStarted::Owner(why) => Message::Refused(why),
+                NotStarted::System(error) => Message::Failed(error.raw_os_error().unwrap_or(sys::errno::IO)),
+            };
+            message.send(connection);
+            return false;
         }
     };
-    let Some(pid) = process.pid() else { return };
-    Message::Started(pid).send(&connection);
-    if let Ok(end) = end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
-        accompany(process, &connection, &end).await;
+    let Some(pid) = process.pid() else { return false };
+    Message::Started(pid).send(connection);
+    match end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
+        Ok(end) => accompany(process, connection, &end).await,
+        Err(_) => false,
     }
 }
 
@@ -143,8 +155,8 @@ impl Message {
 }
 
 /// Waits for the end of a script, or for the child to lose interest, and passes signals on. A process that is dropped
-/// here is ended.
-async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watched) {
+/// here is ended. Returns whether its end was reported, and no signal can have crossed that report.
+async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watched) -> bool {
     let mut signaled = false;
     loop {
         let (ended, readable) = poll_fn(|cx| match (end.poll_read_ready(cx), connection.poll_read_ready(cx)) {
@@ -154,9 +166,10 @@ async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watche
         .await;
         if let Poll::Ready(ended) = ended {
             if let Some(reaped) = process.ended(signaled) {
-                return Message::Ended(reaped).send(connection);
+                Message::Ended(reaped).send(connection);
+                return !signaled;
             }
-            let Ok(mut ready) = ended else { return };
+            let Ok(mut ready) = ended else { return false };
             ready.clear_ready();
         }
         if let Poll::Ready(readable) = readable {
@@ -169,7 +182,7 @@ async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watche
                     }
                 }
                 (Err(error), Ok(mut ready)) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                _ => return,
+                _ => return false,
             }
         }
     }
@@ -178,6 +191,8 @@ async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watche
 /// Receives a command, with the script's standard descriptors.
 async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
+    // A connection that is only kept needs no memory.
+    connection.readable().await?;
     let (mut bytes, mut filled, mut descriptors) = (vec![0; PIECE], 0, Vec::new());
     loop {
         match sys::local::receive(connection.get_ref(), &mut bytes[filled..], &mut descriptors) {

@@ -64,6 +64,21 @@ impl Gate {
         let_in
     }
 
+    /// Admits this entry without a look at those of others, if there is room for all in any case. Returns whether that is so.
+    pub(super) fn admit_alone(&self, locked: &Locked<'_>, entry: usize, memory: Memory) -> bool {
+        let free = match locked.allowance() {
+            allowance @ (Allowance::Unlimited | Allowance::Auto) => free(allowance, memory, &[]),
+            // What the running ones have counts, too.
+            Allowance::Bytes(_) | Allowance::Percent(_) => return false,
+        };
+        let is_room = free == UNLIMITED || (locked.running() as u64) < self.most;
+        let admits = is_room && locked.has_ample_room(entry, free);
+        if admits {
+            locked.admit(entry);
+        }
+        admits
+    }
+
     pub(super) fn wake(&self, entries: impl IntoIterator<Item = usize>) {
         entries.into_iter().for_each(|entry| WakeUp::send(&self.name, entry));
     }

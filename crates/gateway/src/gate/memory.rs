@@ -43,23 +43,20 @@ struct Group {
 struct Gauge(File);
 
 impl Gauge {
-    /// The longest text that is read, in bytes. The numbers that count come earlier in all of these files.
-    const LONGEST: usize = 8192;
-
     fn open(file: impl AsRef<Path>) -> Option<Gauge> {
         File::open(file).ok().map(Gauge)
     }
 
-    /// Reads something out of the text now. `None`: there is no such thing, or no text.
-    fn read<T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let mut bytes = [0; Self::LONGEST];
+    /// Finds something in the first `N` bytes of the text as it is now. `None`: there is no such thing, or no text.
+    fn read<const N: usize, T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let mut bytes = [0; N];
         let length = self.0.read_at(&mut bytes, 0).ok()?;
         find(std::str::from_utf8(bytes.get(..length)?).ok()?)
     }
 
     /// The number that is the whole text. `None`: the text is `max`.
     fn number(&self) -> Option<u64> {
-        self.read(|text| text.trim().parse().ok())
+        self.read::<32, _>(|text| text.trim().parse().ok())
     }
 }
 
@@ -80,15 +77,18 @@ impl Gauges {
 
     /// The memory now. `None`: the system does not tell.
     pub(super) fn read(&self) -> Option<Memory> {
-        let machine = self.machine.as_ref()?.read(machine)?;
+        let machine = self.machine.as_ref()?.read::<512, _>(machine)?;
         let groups = self.groups.iter().filter_map(Group::read);
         let all = groups.fold(machine, |all, group| Memory {
             available: all.available.min(group.available),
             total: all.total.min(group.total),
         });
         // The kernel knows better than any sum whether programs wait for memory.
-        let pressed =
-            self.pressure.as_ref().and_then(|gauge| gauge.read(stalled)).is_some_and(|share| share >= STALLED_MAX);
+        let pressed = self
+            .pressure
+            .as_ref()
+            .and_then(|gauge| gauge.read::<128, _>(stalled))
+            .is_some_and(|share| share >= STALLED_MAX);
         Some(Memory { available: if pressed { 0 } else { all.available }, ..all })
     }
 }
@@ -115,7 +115,7 @@ impl Group {
         let limits = [Some(&self.limit), self.high.as_ref()].into_iter().flatten().filter_map(Gauge::number);
         let total = limits.filter(|limit| *limit < 1 << 60).min()?;
         let used = self.usage.as_ref()?.number()?;
-        let cache = self.stat.as_ref().and_then(|gauge| gauge.read(|text| Some(cache(text)))).unwrap_or(0);
+        let cache = self.stat.as_ref().and_then(|gauge| gauge.read::<8192, _>(|text| Some(cache(text)))).unwrap_or(0);
         Some(Memory { available: total.saturating_sub(used.saturating_sub(cache)), total })
     }
 }

@@ -36,7 +36,10 @@ impl Gate {
             ));
         };
         let must_wait = || !self.table.is_running(entry) && locked.is_full(rules);
-        let mut to_wake = self.admit(&locked, memory);
+        let mut to_wake = match self.admit_alone(&locked, entry, memory) {
+            true => Vec::new(),
+            false => self.admit(&locked, memory),
+        };
         if !self.table.is_running(entry) && locked.end_exited() {
             to_wake.extend(self.admit(&locked, memory));
         }

@@ -1,10 +1,13 @@
 //! A script started by a daemon, from the view of a child.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use runtime::executor::{connect_local, timeout_at};
 use sys::local::SocketKind;
@@ -13,7 +16,7 @@ use sys::signal::Signal;
 use sys::time::Instant;
 use sys::watch::{Interest, watch};
 
-use super::daemon_messages::{self, MESSAGE, Message};
+use super::daemon_messages::{self, MESSAGE, Message, PATIENCE};
 use super::progress::Progress;
 use crate::command::{Command, StartFailure};
 
@@ -23,19 +26,82 @@ pub struct DaemonScript {
     /// Its process, and an upper bound for its start in clock ticks, once the daemon has reported them.
     started: OnceLock<(Pid, u64)>,
     connection: Arc<OwnedFd>,
+    /// The daemons' address.
+    address: Arc<Path>,
+    /// Whether it has ended, and whether it was sent a signal before.
+    ended: AtomicBool,
+    signaled: AtomicBool,
+}
+
+impl Drop for DaemonScript {
+    fn drop(&mut self) {
+        // A signal that crosses the report of the end would be taken for the beginning of the next command; and whoever
+        // still watches the connection would take its next news for news of this script.
+        let is_clean = self.ended.load(Ordering::Relaxed) && !self.signaled.load(Ordering::Relaxed);
+        if is_clean && Arc::strong_count(&self.connection) == 1 {
+            keep(KeptConnection {
+                connection: self.connection.clone(),
+                address: self.address.clone(),
+                since: Instant::now(),
+            });
+        }
+    }
+}
+
+/// A connection whose script has ended, for another script.
+#[derive(Debug)]
+struct KeptConnection {
+    connection: Arc<OwnedFd>,
+    address: Arc<Path>,
+    since: Instant,
+}
+
+/// How many connections are kept.
+const KEPT_MAX: usize = 64;
+/// How long each is kept: not until the daemon gives it up.
+const KEPT_FOR: Duration = PATIENCE.checked_div(2).unwrap();
+
+static KEPT: Mutex<VecDeque<KeptConnection>> = Mutex::new(VecDeque::new());
+
+fn kept() -> MutexGuard<'static, VecDeque<KeptConnection>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep(connection: KeptConnection) {
+    let mut kept = kept();
+    if kept.len() < KEPT_MAX {
+        kept.push_back(connection);
+    }
+}
+
+/// A kept connection to a daemon that is still there: the one that was kept first, so that all daemons have work.
+fn take_kept(address: &Arc<Path>) -> Option<Arc<OwnedFd>> {
+    loop {
+        let KeptConnection { connection, address: there, since } = kept().pop_front()?;
+        let is_silent = || {
+            let peeked = sys::socket::peek(&connection, &mut [0]);
+            peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        if Arc::ptr_eq(&there, address) && since.elapsed() < KEPT_FOR && is_silent() {
+            return Some(connection);
+        }
+    }
 }
 
 /// Asks a daemon to start a script. Once the daemon has the whole command it may start the script at any moment, but
 /// never before.
 pub(crate) async fn start(
-    address: &Path,
+    address: &Arc<Path>,
     command: &Command,
     stdio: [BorrowedFd<'_>; 3],
     deadline: Instant,
 ) -> io::Result<DaemonScript> {
     timeout_at(deadline, async {
         // All who wait there are served one after the other.
-        let connection = Arc::new(connect_local(address, SocketKind::Stream).await?);
+        let connection = match take_kept(address) {
+            Some(kept) => kept,
+            None => Arc::new(connect_local(address, SocketKind::Stream).await?),
+        };
         let bytes = daemon_messages::encode(command);
         let (mut sent, mut descriptors) = (0, &stdio[..]);
         while sent < bytes.len() {
@@ -48,7 +114,13 @@ pub(crate) async fn start(
                 Err(error) => return Err(error),
             }
         }
-        Ok(DaemonScript { started: OnceLock::new(), connection })
+        Ok(DaemonScript {
+            started: OnceLock::new(),
+            connection,
+            address: address.clone(),
+            ended: AtomicBool::new(false),
+            signaled: AtomicBool::new(false),
+        })
     })
     .await?
 }
@@ -96,7 +168,10 @@ impl DaemonScript {
                 Progress::NotStarted(StartFailure::of_start(io::Error::from_raw_os_error(number)))
             }
             Ok(Some(Message::Refused(why))) => Progress::NotStarted(StartFailure::Refused(why)),
-            Ok(Some(Message::Ended(reaped))) => Progress::Ended(Some(reaped)),
+            Ok(Some(Message::Ended(reaped))) => {
+                self.ended.store(true, Ordering::Relaxed);
+                Progress::Ended(Some(reaped))
+            }
             // Its daemon is gone.
             Err(error) => match self.started.get() {
                 None => Progress::NotStarted(StartFailure::Daemon(error)),
@@ -109,6 +184,7 @@ impl DaemonScript {
     /// Sends a signal to its group.
     pub(crate) fn signal(&self, signal: Signal) {
         let number = u8::try_from(signal.number()).unwrap_or_default();
+        self.signaled.store(true, Ordering::Relaxed);
         // If the daemon is gone, nobody is left to do it.
         let _ = sys::socket::send(&self.connection, &[number], false);
     }

@@ -97,6 +97,8 @@ impl ProcessGuard {
         let mut abandoned = AbandonedProcess::new(permitted, NextSignal::Term(Instant::now() + EXIT_GRACE));
         loop {
             if abandoned.has_ended() {
+                // Nobody watches a connection to a daemon any more, which may be kept.
+                self.end = None;
                 return Poll::Ready(());
             }
             let polled = match &mut self.end {

@@ -3,6 +3,8 @@
 //! As lenient and as strict as Apache: lines end with LF or CR LF, a CR anywhere else is dropped, a NUL ends a line's
 //! text, white space counts after a value but not before it.
 
+use std::borrow::Cow;
+
 use http::text::from_bytes;
 
 /// The longest line, in bytes without its end, as in Apache.
@@ -74,10 +76,10 @@ impl Parser {
     pub fn advance(&mut self, output: &[u8]) -> Result<Option<usize>, Fault> {
         loop {
             let rest = &output[self.at..];
-            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            let Some(end) = memchr::memchr(b'\n', rest) else {
                 return if rest.len() > LINE_MAX { Err(Fault::TooLong) } else { Ok(None) };
             };
-            let line: Vec<u8> = rest[..end].iter().copied().filter(|byte| *byte != b'\r').collect();
+            let line = without_returns(&rest[..end]);
             if line.len() > LINE_MAX || self.at + end > HEADER_MAX || self.lines > FIELDS_MAX {
                 return Err(Fault::TooLong);
             }
@@ -132,6 +134,15 @@ impl Parser {
             None => header.fields.push((name.into_owned(), value)),
         }
         Ok(())
+    }
+}
+
+/// A line without the CRs in it. Most have one at their end, or none.
+fn without_returns(line: &[u8]) -> Cow<'_, [u8]> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match memchr::memchr(b'\r', line) {
+        None => Cow::Borrowed(line),
+        Some(_) => line.iter().copied().filter(|byte| *byte != b'\r').collect(),
     }
 }
 

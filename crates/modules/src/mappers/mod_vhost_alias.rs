@@ -202,7 +202,7 @@ impl Map {
     fn directory(&self, request: &Request) -> Option<String> {
         let name = match self.by {
             By::Name => request.server_name().trim_matches(['[', ']']).to_string(),
-            By::Address => request.local().ip().to_canonical().to_string(),
+            By::Address => http::address_text(request.local().ip()),
         };
         let directory = self.filled(&name, request.server_port());
         if directory.is_none() {

@@ -180,7 +180,7 @@ impl Attribute {
         match self {
             Attribute::RemoteAddress => value.push_str(&request.client().ip()),
             Attribute::RemoteHost => value.push_str(&request.client_host()?),
-            Attribute::ServerAddress => value.push_str(&request.local().ip().to_canonical().to_string()),
+            Attribute::ServerAddress => value.push_str(&http::address_text(request.local().ip())),
             Attribute::Uri => value.push_str(&request.data.uri),
             Attribute::Method => value.push_str(&request.data.method),
             Attribute::Protocol => value.push_str(request.protocol()),

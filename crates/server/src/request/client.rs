@@ -121,7 +121,7 @@ impl Client {
 
     /// The client's IP address as text; IPv4 even if it came in through an IPv6 socket.
     pub fn ip(&self) -> String {
-        self.peer.ip().to_canonical().to_string()
+        http::address_text(self.peer.ip())
     }
 
     /// The client's name, if that leads back to its address. Only such a name may be used for decisions.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use sys::process::Pid;
@@ -62,37 +62,60 @@ impl Locked<'_> {
         (self.0.header(HeaderField::Used).load(Relaxed) as usize).min(ENTRIES)
     }
 
-    pub(super) fn count_waiting(&self) {
-        let waiting = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Waiting).count();
-        self.0.header(HeaderField::Waiting).store(waiting as u64, Relaxed);
+    /// Counts anew what [`set_state`](Self::set_state) keeps count of.
+    pub(super) fn recount(&self) {
+        let is = |state: EntryState| move |entry: &usize| self.state(*entry) == state;
+        let is_unknown = |entry: &usize| self.0.get(*entry, EntryField::Unknown) != 0;
+        let all = || 0..self.used();
+        let counts = [
+            (HeaderField::FirstFree, 0),
+            (HeaderField::Waiting, all().filter(is(EntryState::Waiting)).count()),
+            (HeaderField::Running, all().filter(is(EntryState::Running)).count()),
+            (HeaderField::Unknown, all().filter(is(EntryState::Running)).filter(is_unknown).count()),
+        ];
+        for (field, count) in counts {
+            self.0.header(field).store(count as u64, Relaxed);
+        }
     }
 
     /// Whether too many wait.
     pub(in crate::gate) fn is_full(&self, rules: &Rules) -> bool {
-        let running = (0..self.used()).filter(|entry| self.state(*entry) == EntryState::Running).count();
-        self.waiting() > rules.queue.max(1) || self.waiting() + running > rules.total.max(1)
+        self.waiting() > rules.queue.max(1) || self.waiting() + self.running() > rules.total.max(1)
     }
 
     pub(super) fn state(&self, entry: usize) -> EntryState {
         let state = self.0.get(entry, EntryField::State);
-        let known = [EntryState::Waiting, EntryState::Running, EntryState::TurnedAway, EntryState::Ended];
-        known.into_iter().find(|known| *known as u64 == state).unwrap_or(EntryState::Free)
+        // In the order of their numbers.
+        let known =
+            [EntryState::Free, EntryState::Waiting, EntryState::Running, EntryState::TurnedAway, EntryState::Ended];
+        known.get(state as usize).copied().unwrap_or(EntryState::Free)
     }
 
     fn set_state(&self, entry: usize, state: EntryState) {
-        let waiting = self.0.header(HeaderField::Waiting);
-        let before = self.state(entry);
-        waiting.fetch_add(u64::from(state == EntryState::Waiting), Relaxed);
-        if before == EntryState::Waiting {
-            waiting.fetch_sub(1, Relaxed);
-        }
+        let (header, unknown) = (|field| self.0.header(field), self.0.get(entry, EntryField::Unknown));
+        let count = |state: EntryState, by: fn(&AtomicU64, u64, Ordering) -> u64| match state {
+            EntryState::Waiting => {
+                by(header(HeaderField::Waiting), 1, Relaxed);
+            }
+            EntryState::Running => {
+                by(header(HeaderField::Running), 1, Relaxed);
+                by(header(HeaderField::Unknown), unknown, Relaxed);
+            }
+            EntryState::Free => {
+                header(HeaderField::FirstFree).fetch_min(entry as u64, Relaxed);
+            }
+            EntryState::TurnedAway | EntryState::Ended => {}
+        };
+        count(self.state(entry), AtomicU64::fetch_sub);
+        count(state, AtomicU64::fetch_add);
         self.0.entries[entry][EntryField::State as usize].store(state as u64, Release);
     }
 
     /// Takes an entry for a request that waits from now on. `None`: there are too many already.
     pub(in crate::gate) fn enter(&self, script: usize, host: &str, most: u64) -> Option<usize> {
-        let used = self.used();
-        let entry = (0..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == EntryState::Free)?;
+        let (used, first) = (self.used(), self.0.header(HeaderField::FirstFree).load(Relaxed) as usize);
+        let entry = (first..ENTRIES).find(|entry| *entry >= used || self.state(*entry) == EntryState::Free)?;
+        self.0.header(HeaderField::FirstFree).store(entry as u64 + 1, Relaxed);
         self.0.header(HeaderField::Used).fetch_max(entry as u64 + 1, Relaxed);
         let values = [
             (EntryField::Holder, own()),
@@ -102,6 +125,7 @@ impl Locked<'_> {
             (EntryField::Has, 0),
             (EntryField::Peak, 0),
             (EntryField::Most, most),
+            (EntryField::Unknown, 0),
             (EntryField::Process, 0),
             (EntryField::StartedBy, 0),
             (EntryField::Doubtful, 0),
@@ -115,6 +139,16 @@ impl Locked<'_> {
         Some(entry)
     }
 
+    /// Whether this entry may run for sure, although nobody has looked at the runs of others: it needs to be the only one
+    /// that waits, without a limit of its own, and `free` bytes are enough for it and all others even if each run takes
+    /// the most that any ever took.
+    pub(in crate::gate) fn has_ample_room(&self, entry: usize, free: u64) -> bool {
+        let number = |field| self.0.header(field).load(Relaxed);
+        let most = number(HeaderField::Largest).saturating_mul(self.running() as u64 + 1);
+        let is_known = || number(HeaderField::Unknown) == 0 && self.expected(self.script_of(entry)).is_some();
+        self.waiting() == 1 && self.0.get(entry, EntryField::Most) == u64::MAX && most <= free && is_known()
+    }
+
     /// Makes an entry give way to others.
     pub(in crate::gate) fn turn_away(&self, entry: usize) {
         self.set_state(entry, EntryState::TurnedAway);
@@ -123,6 +157,7 @@ impl Locked<'_> {
     /// Admits an entry.
     pub(in crate::gate) fn admit(&self, entry: usize) {
         self.0.set(entry, EntryField::Since, now());
+        self.0.set(entry, EntryField::Unknown, self.expected(self.script_of(entry)).is_none().into());
         self.set_state(entry, EntryState::Running);
     }
 
@@ -220,7 +255,7 @@ impl Locked<'_> {
                 self.leave(entry);
             }
         }
-        self.count_waiting();
+        self.recount();
     }
 
     fn script_is_there(&self, entry: usize) -> bool {

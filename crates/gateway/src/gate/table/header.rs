@@ -44,6 +44,11 @@ impl Locked<'_> {
         self.0.header(HeaderField::Waiting).load(Relaxed) as usize
     }
 
+    /// How many scripts run.
+    pub(in crate::gate) fn running(&self) -> usize {
+        self.0.header(HeaderField::Running).load(Relaxed) as usize
+    }
+
     /// Runs, failures and refusals of all scripts since the table was made.
     pub(in crate::gate) fn totals(&self) -> [u64; 3] {
         [HeaderField::Runs, HeaderField::Failures, HeaderField::Refused].map(|field| self.0.header(field).load(Relaxed))

@@ -17,8 +17,8 @@ pub(super) const NAME: usize = 16;
 /// The number of steps in which durations of runs are counted.
 pub(super) const STEPS: usize = 44;
 
-const HEADER: usize = 12;
-const ENTRY: usize = 13;
+const HEADER: usize = 16;
+const ENTRY: usize = 14;
 pub(super) const RECORD: usize = 10;
 const SCRIPT: usize = RECORD + NAME + 2 * STEPS;
 
@@ -28,8 +28,15 @@ pub(super) enum HeaderField {
     Lock,
     /// Entries from here on were never used.
     Used,
+    /// No entry before this one is free.
+    FirstFree,
     /// How many entries wait.
     Waiting,
+    /// How many run, and how many of these were admitted before their needs were known.
+    Running,
+    Unknown,
+    /// The most that any run of any script was ever expected to need, in bytes.
+    Largest,
     /// When the memory was last read, in µs.
     Read,
     /// The bytes available then.
@@ -59,6 +66,8 @@ pub(super) enum EntryField {
     /// The most memory it had at any weighing.
     Peak,
     Most,
+    /// Whether its needs were unknown when it was admitted.
+    Unknown,
     /// The process of the script; 0 as long as there is none.
     Process,
     /// An upper bound for the process's start, in clock ticks, so that a later process with its number is not mistaken

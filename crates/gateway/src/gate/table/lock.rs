@@ -19,7 +19,7 @@ impl Table {
         }
         if locked.1.inherited {
             // A process killed here left single numbers, each of them whole.
-            locked.count_waiting();
+            locked.recount();
         }
         Some(locked)
     }

@@ -8,6 +8,7 @@ use sys::shared_lock::{NUMBER_BITS, is_there, own};
 
 use super::layout::{ENTRIES, EntryField, EntryState, HeaderField, SCRIPTS, Table};
 use super::usage::Usage;
+use crate::gate::policy::{self, Job, UNLIMITED};
 use crate::gate::rules::Allowance;
 
 #[test]
@@ -42,6 +43,62 @@ fn entries_come_and_go() {
     assert_eq!(locked.totals(), [1, 0, 1]);
     let known = all.iter().find(|known| known.name == "/srv/a.cgi").expect("known");
     assert_eq!((known.median, known.p99), (Duration::from_millis(3), Duration::from_millis(3)));
+}
+
+/// Whatever happens, the numbers that are kept are those that a count finds, and ample room is room by the policy.
+#[test]
+fn numbers_that_are_kept_are_right() {
+    let table = Table::new().expect("memory");
+    let locked = table.lock().expect("lock");
+    let mut seed = 1_u64;
+    let mut chance = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let kept = [HeaderField::Waiting, HeaderField::Running, HeaderField::Unknown];
+    let numbers = || kept.map(|field| table.header(field).load(Relaxed));
+    let scripts = ["a", "b", "c"].map(|name| locked.script(name));
+    let (mut entries, mut ample) = (Vec::new(), 0);
+    for _ in 0..20_000 {
+        let any = |entries: &[usize], number: u64| entries.get(number as usize % entries.len().max(1)).copied();
+        let some = any(&entries, chance(1000));
+        match (chance(8), some) {
+            (0, _) if entries.len() < 12 => {
+                let most = if chance(5) == 0 { 2 } else { u64::MAX };
+                let entry = locked.enter(scripts[chance(3) as usize], "host", most).expect("room");
+                assert!(!entries.contains(&entry));
+                entries.push(entry);
+                let free = if chance(20) == 0 { UNLIMITED } else { chance(3000) };
+                if locked.has_ample_room(entry, free) {
+                    ample += 1;
+                    let jobs = [EntryState::Waiting, EntryState::Running].map(|state| locked.jobs(state).1);
+                    // As the gate sees those whose needs are unknown.
+                    let seen = |job: &Job| if job.known { *job } else { Job { needs: free / 4, ..*job } };
+                    let [waiting, running] = jobs.map(|jobs| jobs.iter().map(seen).collect::<Vec<Job>>());
+                    assert_eq!(policy::next(&waiting, &running, free, 0), Some(0), "{waiting:?} {running:?} {free}");
+                    locked.admit(entry);
+                }
+            }
+            (1 | 2, _) if locked.waiting() > 0 => match (locked.jobs(EntryState::Waiting).0[0], chance(9)) {
+                (entry, 0) => locked.turn_away(entry),
+                (entry, _) => locked.admit(entry),
+            },
+            (3, Some(entry)) if table.is_running(entry) => {
+                table.process(entry).store(u64::from(std::process::id()), Relaxed);
+                locked.weigh(entry, Pid::own(), chance(300));
+            }
+            (4, Some(entry)) if table.is_running(entry) => locked.learn(entry, run(Some(1 + chance(200)))),
+            (5 | 6, Some(entry)) => {
+                entries.retain(|other| *other != entry);
+                locked.leave(entry);
+            }
+            _ => {}
+        }
+        let before = numbers();
+        locked.recount();
+        assert_eq!(numbers(), before);
+    }
+    assert!(ample > 100, "{ample}");
 }
 
 #[test]

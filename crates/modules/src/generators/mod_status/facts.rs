@@ -40,7 +40,7 @@ impl Facts {
         let identity = server::identity::get();
         Facts {
             name: request.server_name().into_owned(),
-            via: request.local().ip().to_canonical().to_string(),
+            via: http::address_text(request.local().ip()),
             version: identity.map_or_else(|| request.server.software.clone(), |identity| identity.version.clone()),
             is_async: is_async(&mpm),
             mpm,

@@ -193,28 +193,8 @@ fn plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> FieldKind {
 }
 
 fn address(out: &mut Vec<u8>, ip: IpAddr) -> FieldKind {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => {
-            let (mut text, mut len) = ([0; 16], 0);
-            let mut push = |byte| {
-                text[len % 16] = byte;
-                len += 1;
-            };
-            for octet in ip.octets() {
-                if octet >= 100 {
-                    push(b'0' + octet / 100);
-                }
-                if octet >= 10 {
-                    push(b'0' + octet / 10 % 10);
-                }
-                push(b'0' + octet % 10);
-                push(b'.');
-            }
-            out.extend_from_slice(&text[..len - 1]);
-            FieldKind::Text
-        }
-        IpAddr::V6(ip) => plain(out, format_args!("{ip}")),
-    }
+    http::write_address(ip, |part| out.extend_from_slice(part.as_bytes()));
+    FieldKind::Text
 }
 
 fn port(out: &mut Vec<u8>, address: SocketAddr) -> FieldKind {

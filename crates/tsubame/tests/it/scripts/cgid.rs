@@ -111,7 +111,8 @@ under_every_mpm! {
         two_daemons(&server);
     }
 
-    /// A daemon that dies is replaced. The only requests that fail are those whose scripts it was just starting.
+    /// A daemon that dies is replaced. The only requests that fail are those that it had already been given. A connection to
+    /// it that a child has kept is noticed to be dead.
     fn a_daemon_dies(mpm: Mpm) {
         let site = site();
         // After early deaths one daemon is restarted at once, the others after 1, 2 … seconds.
@@ -121,6 +122,7 @@ under_every_mpm! {
             for daemon in before.iter().filter_map(|pid| Pid::new(*pid)) {
                 server.announce("cgid daemon process died (signal Killed (9)), restarting the cgid daemon");
                 daemon.kill(Signal::KILL).expect("kill");
+                until("the end of a daemon", || is_gone(daemon).then_some(()));
             }
             // A request that arrives now waits for the next daemon.
             assert_eq!(server.get("/cgi/ok").text(), "ok");
