@@ -27,7 +27,7 @@ const QUICK_TERM_GRACE: Duration = Duration::from_millis(300);
 /// How long to wait if there are no descriptors left to accept with.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The size of a read, in bytes: most commands are shorter.
-const PIECE: usize = 16 * 1024;
+const PIECE: usize = 4 * 1024;
 
 /// Serves until an order comes: `SIGTERM` ends it together with all scripts; any other order stops it from accepting,
 /// and it ends with its last script.
