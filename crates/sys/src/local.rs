@@ -82,6 +82,11 @@ pub fn finish(socket: impl AsFd) -> io::Result<()> {
     Ok(net::shutdown(socket, net::Shutdown::Write)?)
 }
 
+/// Receives nothing more than what has come: the other end cannot send any more.
+pub fn refuse(socket: impl AsFd) -> io::Result<()> {
+    Ok(net::shutdown(socket, net::Shutdown::Read)?)
+}
+
 /// A listening stream socket without a name: only a holder of this can connect to it.
 #[derive(Debug)]
 pub struct Unnamed {

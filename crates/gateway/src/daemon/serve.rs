@@ -113,7 +113,7 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
         return;
     }
     let Ok(connection) = watch(Arc::new(connection), Interest::READABLE) else { return };
-    while let Ok(Ok((command, stdio))) = timeout(PATIENCE, receive(&connection)).await {
+    while let Ok(Ok((command, stdio))) = timeout(2 * PATIENCE, receive(&connection)).await {
         if !run(command, stdio, &connection, &users).await {
             return;
         }
@@ -191,16 +191,22 @@ async fn accompany(mut process: ProcessGuard, connection: &Watched, end: &Watche
 /// Receives a command, with the script's standard descriptors.
 async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
-    // A connection that is only kept needs no memory.
-    connection.readable().await?;
     let (mut bytes, mut filled, mut descriptors) = (vec![0; PIECE], 0, Vec::new());
     loop {
         match sys::local::receive(connection.get_ref(), &mut bytes[filled..], &mut descriptors) {
             Ok(_) if descriptors.len() > 3 => return Err(wrong()),
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && filled > 0 => {
                 connection.readable().await?.clear_ready();
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                match timeout(PATIENCE, connection.readable()).await {
+                    Ok(ready) => ready?.clear_ready(),
+                    // From now on the child notices that it cannot send. What it has sent before is still read.
+                    Err(_) => sys::local::refuse(connection.get_ref())?,
+                }
                 continue;
             }
             Err(error) => return Err(error),

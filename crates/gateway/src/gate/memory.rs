@@ -4,7 +4,7 @@
 
 use std::fs::{File, read_to_string};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sys::cgroup;
 
@@ -40,18 +40,25 @@ struct Group {
 
 /// A file whose text the kernel makes for each reading.
 #[derive(Debug)]
-struct Gauge(File);
+struct Gauge {
+    path: PathBuf,
+    file: File,
+}
 
 impl Gauge {
-    fn open(file: impl AsRef<Path>) -> Option<Gauge> {
-        File::open(file).ok().map(Gauge)
+    fn open(path: impl Into<PathBuf>) -> Option<Gauge> {
+        let path = path.into();
+        File::open(&path).ok().map(|file| Gauge { path, file })
     }
 
     /// Finds something in the first `N` bytes of the text as it is now. `None`: there is no such thing, or no text.
     fn read<const N: usize, T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let mut bytes = [0; N];
-        let length = self.0.read_at(&mut bytes, 0).ok()?;
-        find(std::str::from_utf8(bytes.get(..length)?).ok()?)
+        let length = self.file.read_at(&mut bytes, 0).or_else(|_| {
+            // Another file may have taken its place.
+            File::open(&self.path)?.read_at(&mut bytes, 0)
+        });
+        find(std::str::from_utf8(bytes.get(..length.ok()?)?).ok()?)
     }
 
     /// The number that is the whole text. `None`: the text is `max`.
@@ -151,8 +158,6 @@ fn machine(text: &str) -> Option<Memory> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     #[test]

@@ -15,7 +15,7 @@ use sys::signal::Signal;
 use crate::command::Command;
 use crate::environment::Environment;
 
-/// How long a daemon waits for a command: on a new connection, and on one whose script has ended.
+/// How long a daemon waits for a command to begin, and then for its rest.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest command, in bytes: more than a request can make.
 pub(crate) const COMMAND_MAX: usize = 16 << 20;

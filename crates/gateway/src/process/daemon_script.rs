@@ -26,8 +26,8 @@ pub struct DaemonScript {
     /// Its process, and an upper bound for its start in clock ticks, once the daemon has reported them.
     started: OnceLock<(Pid, u64)>,
     connection: Arc<OwnedFd>,
-    /// The daemons' address.
-    address: Arc<Path>,
+    /// The daemons' address, if the connection may be kept.
+    address: Option<Arc<Path>>,
     /// Whether it has ended, and whether it was sent a signal before.
     ended: AtomicBool,
     signaled: AtomicBool,
@@ -38,12 +38,11 @@ impl Drop for DaemonScript {
         // A signal that crosses the report of the end would be taken for the beginning of the next command; and whoever
         // still watches the connection would take its next news for news of this script.
         let is_clean = self.ended.load(Ordering::Relaxed) && !self.signaled.load(Ordering::Relaxed);
-        if is_clean && Arc::strong_count(&self.connection) == 1 {
-            keep(KeptConnection {
-                connection: self.connection.clone(),
-                address: self.address.clone(),
-                since: Instant::now(),
-            });
+        if let Some(address) = self.address.take()
+            && is_clean
+            && Arc::strong_count(&self.connection) == 1
+        {
+            keep(KeptConnection { connection: self.connection.clone(), address, since: Instant::now() });
         }
     }
 }
@@ -57,9 +56,10 @@ struct KeptConnection {
 }
 
 /// How many connections are kept.
-const KEPT_MAX: usize = 64;
-/// How long each is kept: not until the daemon gives it up.
-const KEPT_FOR: Duration = PATIENCE.checked_div(2).unwrap();
+const KEPT_MAX: usize = 16;
+/// How long each is kept. A daemon that hangs is given no more scripts after this time, and one that is idle has gone on
+/// waiting for much longer.
+const KEPT_FOR: Duration = PATIENCE.checked_div(10).unwrap();
 
 static KEPT: Mutex<VecDeque<KeptConnection>> = Mutex::new(VecDeque::new());
 
@@ -69,6 +69,9 @@ fn kept() -> MutexGuard<'static, VecDeque<KeptConnection>> {
 
 fn keep(connection: KeptConnection) {
     let mut kept = kept();
+    while kept.front().is_some_and(|first| first.since.elapsed() >= KEPT_FOR) {
+        kept.pop_front();
+    }
     if kept.len() < KEPT_MAX {
         kept.push_back(connection);
     }
@@ -96,33 +99,46 @@ pub(crate) async fn start(
     stdio: [BorrowedFd<'_>; 3],
     deadline: Instant,
 ) -> io::Result<DaemonScript> {
+    let bytes = daemon_messages::encode(command);
+    // A program that runs as its owner is checked first, which may take a while: whoever is free should do that.
+    let kept_for = Some(address).filter(|_| command.owner.is_none());
     timeout_at(deadline, async {
-        // All who wait there are served one after the other.
-        let connection = match take_kept(address) {
-            Some(kept) => kept,
-            None => Arc::new(connect_local(address, SocketKind::Stream).await?),
-        };
-        let bytes = daemon_messages::encode(command);
-        let (mut sent, mut descriptors) = (0, &stdio[..]);
-        while sent < bytes.len() {
-            match sys::local::send(&connection, &bytes[sent..], descriptors) {
-                Ok(more) => {
-                    sent += more;
-                    descriptors = &[];
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(&connection).await?,
-                Err(error) => return Err(error),
+        // A daemon that has gone meanwhile cannot have the whole command.
+        let kept = kept_for.and_then(take_kept);
+        let connection = match &kept {
+            Some(kept) if send(kept, &bytes, stdio).await.is_ok() => kept.clone(),
+            _ => {
+                // All who wait there are served one after the other.
+                let fresh = Arc::new(connect_local(address, SocketKind::Stream).await?);
+                send(&fresh, &bytes, stdio).await?;
+                fresh
             }
-        }
+        };
         Ok(DaemonScript {
             started: OnceLock::new(),
             connection,
-            address: address.clone(),
+            address: kept_for.cloned(),
             ended: AtomicBool::new(false),
             signaled: AtomicBool::new(false),
         })
     })
     .await?
+}
+
+/// Sends a whole command, with the script's standard descriptors.
+async fn send(connection: &Arc<OwnedFd>, bytes: &[u8], stdio: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+    let (mut sent, mut descriptors) = (0, &stdio[..]);
+    while sent < bytes.len() {
+        match sys::local::send(connection, &bytes[sent..], descriptors) {
+            Ok(more) => {
+                sent += more;
+                descriptors = &[];
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => writable(connection).await?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Waits until more of a long command can be sent.

@@ -140,7 +140,7 @@ impl AbandonedProcess {
 /// The processes left to the thread.
 #[derive(Debug)]
 struct List {
-    /// About to end, in the order in which they left: mostly gone when the next script leaves, otherwise left to the
+    /// About to end: mostly gone when the next script leaves, otherwise left to the
     /// thread when it next looks.
     exiting: VecDeque<AbandonedProcess>,
     abandoned: BTreeMap<u64, AbandonedProcess>,
@@ -166,6 +166,18 @@ impl List {
                 thread.spawn(move || run(&poller_of_thread)).map(|_| poller)
             };
             self.poller = Poller::new().map(Arc::new).and_then(start).ok();
+        }
+    }
+
+    /// Looks whether those have ended that are about to: at two for each one that comes, because each look is a system
+    /// call, or at all if there is no thread to look at the others.
+    fn look_at_exiting(&mut self) {
+        let looks = if self.poller.is_some() { 2 } else { self.exiting.len() };
+        for _ in 0..looks {
+            let Some(mut process) = self.exiting.pop_front() else { break };
+            if !process.has_ended() {
+                self.exiting.push_back(process);
+            }
         }
     }
 
@@ -195,10 +207,7 @@ pub(crate) fn abandon(process: AbandonedProcess) {
 pub(crate) fn expect_exit(mut process: AbandonedProcess) {
     {
         let mut list = list();
-        // Only the first ones: each look is a system call.
-        while list.exiting.front_mut().is_some_and(AbandonedProcess::has_ended) {
-            list.exiting.pop_front();
-        }
+        list.look_at_exiting();
         if process.has_ended() {
             return;
         }

@@ -62,19 +62,20 @@ impl Locked<'_> {
         (self.0.header(HeaderField::Used).load(Relaxed) as usize).min(ENTRIES)
     }
 
-    /// Counts anew what [`set_state`](Self::set_state) keeps count of.
+    /// Finds out anew what changes of entries and scripts keep count of.
     pub(super) fn recount(&self) {
         let is = |state: EntryState| move |entry: &usize| self.state(*entry) == state;
         let is_unknown = |entry: &usize| self.0.get(*entry, EntryField::Unknown) != 0;
         let all = || 0..self.used();
         let counts = [
             (HeaderField::FirstFree, 0),
-            (HeaderField::Waiting, all().filter(is(EntryState::Waiting)).count()),
-            (HeaderField::Running, all().filter(is(EntryState::Running)).count()),
-            (HeaderField::Unknown, all().filter(is(EntryState::Running)).filter(is_unknown).count()),
+            (HeaderField::Waiting, all().filter(is(EntryState::Waiting)).count() as u64),
+            (HeaderField::Running, all().filter(is(EntryState::Running)).count() as u64),
+            (HeaderField::Unknown, all().filter(is(EntryState::Running)).filter(is_unknown).count() as u64),
+            (HeaderField::Largest, (0..SCRIPTS).filter_map(|script| self.expected(script)).max().unwrap_or(0)),
         ];
         for (field, count) in counts {
-            self.0.header(field).store(count as u64, Relaxed);
+            self.0.header(field).store(count, Relaxed);
         }
     }
 
@@ -92,22 +93,22 @@ impl Locked<'_> {
     }
 
     fn set_state(&self, entry: usize, state: EntryState) {
-        let (header, unknown) = (|field| self.0.header(field), self.0.get(entry, EntryField::Unknown));
+        let header = |field| self.0.header(field);
         let count = |state: EntryState, by: fn(&AtomicU64, u64, Ordering) -> u64| match state {
             EntryState::Waiting => {
                 by(header(HeaderField::Waiting), 1, Relaxed);
             }
             EntryState::Running => {
                 by(header(HeaderField::Running), 1, Relaxed);
-                by(header(HeaderField::Unknown), unknown, Relaxed);
+                by(header(HeaderField::Unknown), self.0.get(entry, EntryField::Unknown), Relaxed);
             }
-            EntryState::Free => {
-                header(HeaderField::FirstFree).fetch_min(entry as u64, Relaxed);
-            }
-            EntryState::TurnedAway | EntryState::Ended => {}
+            EntryState::Free | EntryState::TurnedAway | EntryState::Ended => {}
         };
         count(self.state(entry), AtomicU64::fetch_sub);
         count(state, AtomicU64::fetch_add);
+        if state == EntryState::Free {
+            header(HeaderField::FirstFree).fetch_min(entry as u64, Relaxed);
+        }
         self.0.entries[entry][EntryField::State as usize].store(state as u64, Release);
     }
 
@@ -146,7 +147,8 @@ impl Locked<'_> {
         let number = |field| self.0.header(field).load(Relaxed);
         let most = number(HeaderField::Largest).saturating_mul(self.running() as u64 + 1);
         let is_known = || number(HeaderField::Unknown) == 0 && self.expected(self.script_of(entry)).is_some();
-        self.waiting() == 1 && self.0.get(entry, EntryField::Most) == u64::MAX && most <= free && is_known()
+        let is_alone = self.waiting() == 1 && self.0.get(entry, EntryField::Most) == u64::MAX;
+        is_alone && free > 0 && most <= free && is_known()
     }
 
     /// Makes an entry give way to others.

@@ -35,7 +35,7 @@ pub(super) enum HeaderField {
     /// How many run, and how many of these were admitted before their needs were known.
     Running,
     Unknown,
-    /// The most that any run of any script was ever expected to need, in bytes.
+    /// No run of any script is expected to need more than this, in bytes.
     Largest,
     /// When the memory was last read, in µs.
     Read,

@@ -148,8 +148,9 @@ impl Locked<'_> {
             None if before == 0 => usage.floor,
             None => expect(before, before.min(usage.floor)),
         };
-        self.set_script_number(index, ScriptField::Expected, expected);
+        // In this order: nobody may expect more than that, even if this process is killed here.
         self.0.header(HeaderField::Largest).fetch_max(expected, Relaxed);
+        self.set_script_number(index, ScriptField::Expected, expected);
         script[ScriptField::Peak as usize].fetch_max(peak.unwrap_or(0), Relaxed);
         self.count(index, usage.status != Status::Exited(0) && !usage.given_up);
         add(ScriptField::Cpu, micros(usage.cpu));
@@ -177,8 +178,8 @@ impl Locked<'_> {
 
     /// Learns from the memory of a long run, before its end, what others may need.
     pub(in crate::gate) fn presume(&self, script: usize, has: u64) {
-        self.0.scripts[script][ScriptField::Expected as usize].fetch_max(has, Relaxed);
         self.0.header(HeaderField::Largest).fetch_max(has, Relaxed);
+        self.0.scripts[script][ScriptField::Expected as usize].fetch_max(has, Relaxed);
     }
 
     /// Counts a refused request. Returns whether to explain it in detail: that is expensive, and there may be many.

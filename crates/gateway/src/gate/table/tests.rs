@@ -63,7 +63,7 @@ fn numbers_that_are_kept_are_right() {
         let some = any(&entries, chance(1000));
         match (chance(7), some) {
             (0, _) if entries.len() < 15 => {
-                let most = if chance(5) == 0 { 2 } else { u64::MAX };
+                let most = if chance(4) == 0 { 1 } else { u64::MAX };
                 // Three scripts at a time, which are new now and then, so that their needs are unknown.
                 let script = locked.script(&(step / 1000 * 3 + chance(3)).to_string());
                 let entry = locked.enter(script, "host", most).expect("room");
@@ -94,9 +94,11 @@ fn numbers_that_are_kept_are_right() {
             let [waiting, running] = [&waiting, &running].map(|jobs| jobs.1.iter().map(seen).collect::<Vec<Job>>());
             assert_eq!(policy::next(&waiting, &running, free, 0), Some(0), "{entry} {waiting:?} {running:?} {free}");
         }
-        let before = numbers();
-        locked.recount();
-        assert_eq!(numbers(), before);
+        if step % 8 == 0 {
+            let before = numbers();
+            locked.recount();
+            assert_eq!(numbers(), before);
+        }
     }
     assert!(ample > 500, "{ample}");
 }
