@@ -45,6 +45,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "gateway",
         &[
+            "environment",
             "env",
             "owners",
             "command",
