@@ -17,10 +17,10 @@ pub(super) struct Memory {
     pub(super) total: u64,
 }
 
-/// The files to read, opened once: each reading starts at the beginning, where the kernel writes the text anew.
+/// The files to read, found once.
 #[derive(Debug)]
 pub(super) struct Gauges {
-    machine: Option<Gauge>,
+    machine: Gauge,
     groups: Vec<Group>,
     /// Pressure stall information: that of our own group, or else of the machine.
     pressure: Option<Gauge>,
@@ -40,25 +40,19 @@ struct Group {
 
 /// A file whose text the kernel makes for each reading.
 #[derive(Debug)]
-struct Gauge {
-    path: PathBuf,
-    file: File,
-}
+struct Gauge(PathBuf);
 
 impl Gauge {
-    fn open(path: impl Into<PathBuf>) -> Option<Gauge> {
-        let path = path.into();
-        File::open(&path).ok().map(|file| Gauge { path, file })
+    /// `None`: there is no such file.
+    fn at(path: PathBuf) -> Option<Gauge> {
+        path.exists().then_some(Gauge(path))
     }
 
     /// Finds something in the first `N` bytes of the text as it is now. `None`: there is no such thing, or no text.
     fn read<const N: usize, T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let mut bytes = [0; N];
-        let length = self.file.read_at(&mut bytes, 0).or_else(|_| {
-            // Another file may have taken its place.
-            File::open(&self.path)?.read_at(&mut bytes, 0)
-        });
-        find(std::str::from_utf8(bytes.get(..length.ok()?)?).ok()?)
+        let length = File::open(&self.0).and_then(|file| file.read_at(&mut bytes, 0)).ok()?;
+        find(std::str::from_utf8(bytes.get(..length)?).ok()?)
     }
 
     /// The number that is the whole text. `None`: the text is `max`.
@@ -74,17 +68,17 @@ impl Gauges {
         let mount = Path::new("/sys/fs/cgroup");
         // If our own group has no such file, the machine's includes other programs too.
         let limited = cgroup::groups_of(&own, mount, "memory").into_iter().find(|group| group.memory_limit().exists());
-        let pressure = limited.and_then(|group| Gauge::open(group.directory.join("memory.pressure")));
+        let pressure = limited.and_then(|group| Gauge::at(group.directory.join("memory.pressure")));
         Gauges {
-            machine: Gauge::open("/proc/meminfo"),
+            machine: Gauge("/proc/meminfo".into()),
             groups: groups(&own, mount),
-            pressure: pressure.or_else(|| Gauge::open("/proc/pressure/memory")),
+            pressure: pressure.or_else(|| Gauge::at("/proc/pressure/memory".into())),
         }
     }
 
     /// The memory now. `None`: the system does not tell.
     pub(super) fn read(&self) -> Option<Memory> {
-        let machine = self.machine.as_ref()?.read::<512, _>(machine)?;
+        let machine = self.machine.read::<512, _>(machine)?;
         let groups = self.groups.iter().filter_map(Group::read);
         let all = groups.fold(machine, |all, group| Memory {
             available: all.available.min(group.available),
@@ -104,12 +98,12 @@ impl Gauges {
 fn groups(own: &str, mount: &Path) -> Vec<Group> {
     let group = |group: cgroup::Group| {
         let usage = if group.is_unified { "memory.current" } else { "memory.usage_in_bytes" };
-        let open = |name: &str| Gauge::open(group.directory.join(name));
+        let gauge = |name: &str| Gauge::at(group.directory.join(name));
         Some(Group {
-            limit: Gauge::open(group.memory_limit())?,
-            high: open("memory.high"),
-            usage: open(usage),
-            stat: open("memory.stat"),
+            limit: Gauge::at(group.memory_limit())?,
+            high: gauge("memory.high"),
+            usage: gauge(usage),
+            stat: gauge("memory.stat"),
         })
     };
     cgroup::groups_of(own, mount, "memory").into_iter().filter_map(group).collect()

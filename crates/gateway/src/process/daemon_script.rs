@@ -68,12 +68,18 @@ fn kept() -> MutexGuard<'static, VecDeque<KeptConnection>> {
 }
 
 fn keep(connection: KeptConnection) {
+    forget_expired();
+    let mut kept = kept();
+    if kept.len() < KEPT_MAX {
+        kept.push_back(connection);
+    }
+}
+
+/// Closes the connections that have been kept for long enough.
+pub(super) fn forget_expired() {
     let mut kept = kept();
     while kept.front().is_some_and(|first| first.since.elapsed() >= KEPT_FOR) {
         kept.pop_front();
-    }
-    if kept.len() < KEPT_MAX {
-        kept.push_back(connection);
     }
 }
 

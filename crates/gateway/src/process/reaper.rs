@@ -10,6 +10,7 @@ use sys::poll::Poller;
 use sys::signal::Signal;
 use sys::time::Instant;
 
+use super::daemon_script::forget_expired;
 use super::progress::Progress;
 use super::script_process::{Permitted, ScriptProcess};
 use crate::gate::Permit;
@@ -240,6 +241,7 @@ fn run(poller: &Poller) {
         // A deadline may have passed.
         if now >= looked + LOOK {
             looked = now;
+            forget_expired();
             for process in std::mem::take(&mut list.exiting) {
                 list.add(process);
             }
