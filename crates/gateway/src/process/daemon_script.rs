@@ -28,15 +28,15 @@ pub struct DaemonScript {
     connection: Arc<OwnedFd>,
     /// The daemons' address, if the connection may be kept.
     address: Option<Arc<Path>>,
-    /// Whether it has ended, and whether it was sent a signal before.
+    /// Whether it has ended, and whether it was ever sent a signal.
     ended: AtomicBool,
     signaled: AtomicBool,
 }
 
 impl Drop for DaemonScript {
     fn drop(&mut self) {
-        // A signal that crosses the report of the end would be taken for the beginning of the next command; and whoever
-        // still watches the connection would take its next news for news of this script.
+        // The daemon would take a signal that crosses its report of the end for the beginning of the next command, and
+        // whoever still watches the connection would take the next script's news for news of this one.
         let is_clean = self.ended.load(Ordering::Relaxed) && !self.signaled.load(Ordering::Relaxed);
         if let Some(address) = self.address.take()
             && is_clean
@@ -57,8 +57,8 @@ struct KeptConnection {
 
 /// How many connections are kept.
 const KEPT_MAX: usize = 16;
-/// How long each is kept. A daemon that hangs is given no more scripts after this time, and one that is idle has gone on
-/// waiting for much longer.
+/// How long each is kept: a daemon that hangs is given no more scripts after this time. The daemon keeps its end for much
+/// longer.
 const KEPT_FOR: Duration = PATIENCE.checked_div(10).unwrap();
 
 static KEPT: Mutex<VecDeque<KeptConnection>> = Mutex::new(VecDeque::new());

@@ -141,8 +141,7 @@ impl AbandonedProcess {
 /// The processes left to the thread.
 #[derive(Debug)]
 struct List {
-    /// About to end: mostly gone when the next script leaves, otherwise left to the
-    /// thread when it next looks.
+    /// About to end: mostly gone when the next script leaves, otherwise left to the thread when it next looks.
     exiting: VecDeque<AbandonedProcess>,
     abandoned: BTreeMap<u64, AbandonedProcess>,
     next: u64,
@@ -170,8 +169,8 @@ impl List {
         }
     }
 
-    /// Looks whether those have ended that are about to: at two for each one that comes, because each look is a system
-    /// call, or at all if there is no thread to look at the others.
+    /// Looks whether those that are about to end have ended: at two of them for each one that comes, because each look is a
+    /// system call, or at all of them if there is no thread that looks at the others.
     fn look_at_exiting(&mut self) {
         let looks = if self.poller.is_some() { 2 } else { self.exiting.len() };
         for _ in 0..looks {
