@@ -2,30 +2,35 @@
 
 use std::net::IpAddr;
 
-use crate::Decimal;
-
-/// Writes an address, part by part; one of IPv4 that came in the form of IPv6 as one of IPv4 (RFC 4291 section 2.5.5.2).
-/// Nearly all are of IPv4, and need no formatter.
-pub fn write_address(address: IpAddr, mut write: impl FnMut(&str)) {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            for (place, octet) in address.octets().into_iter().enumerate() {
-                if place > 0 {
-                    write(".");
-                }
-                write(Decimal::of(octet.into()).as_str());
-            }
+/// Writes an address; one of IPv4 that came in the form of IPv6 as one of IPv4 (RFC 4291 section 2.5.5.2). Nearly all are of
+/// IPv4, and need no formatter.
+pub fn write_address<T>(address: IpAddr, write: impl FnOnce(&str) -> T) -> T {
+    let address = match address.to_canonical() {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) => return write(&address.to_string()),
+    };
+    let (mut text, mut len) = ([0; 16], 0);
+    let mut push = |byte| {
+        text[len % 16] = byte;
+        len += 1;
+    };
+    for octet in address.octets() {
+        if octet >= 100 {
+            push(b'0' + octet / 100);
         }
-        IpAddr::V6(address) => write(&address.to_string()),
+        if octet >= 10 {
+            push(b'0' + octet / 10 % 10);
+        }
+        push(b'0' + octet % 10);
+        push(b'.');
     }
+    write(std::str::from_utf8(&text[..len - 1]).unwrap_or_default())
 }
 
 /// The text of an address, as [`write_address`] writes it.
 #[must_use]
 pub fn address_text(address: IpAddr) -> String {
-    let mut text = String::with_capacity("255.255.255.255".len());
-    write_address(address, |part| text.push_str(part));
-    text
+    write_address(address, str::to_string)
 }
 
 #[cfg(test)]
