@@ -77,13 +77,22 @@ pub async fn yield_now() {
         if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
-        RUNNING.with(|running| match running.shared.get().is_null() {
-            true => cx.waker().wake_by_ref(),
-            false => running.later.borrow_mut().push(cx.waker().clone()),
+        RUNNING.with(|running| {
+            running.yields.set(running.yields.get().wrapping_add(1));
+            match running.shared.get().is_null() {
+                true => cx.waker().wake_by_ref(),
+                false => running.later.borrow_mut().push(cx.waker().clone()),
+            }
         });
         Poll::Pending
     })
     .await;
+}
+
+/// How often tasks of this thread have [yielded](yield_now). A future that is pending after a poll in which this number changed
+/// waits for nothing: it lets others go first.
+pub fn yields() -> u64 {
+    RUNNING.with(|running| running.yields.get())
 }
 
 /// Wakes the main task.

@@ -9,6 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use sys::event_loop::yields;
+
 use crate::message::response::{Body, BodyStream, Piece};
 
 /// How far the task may write ahead of the client, in bytes. A shorter body that needs no waiting is sent as a whole.
@@ -86,15 +88,17 @@ where
 }
 
 /// A body written by a task, which begins at once. Its output up to its first wait is available, and if that is all of
-/// it, the body has a length.
+/// it, the body has a length. Letting other tasks go first is no wait: how busy the machine is must not decide about the form of
+/// a response.
 pub async fn written<W>(work: impl FnOnce(Writer) -> W) -> Body
 where
     W: Future<Output = io::Result<()>> + Send + 'static,
 {
     let mut written = begin(work);
     poll_fn(|cx| {
+        let before = yields();
         written.go_on(cx);
-        Poll::Ready(())
+        if written.work.is_some() && yields() != before { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
     match written.work.is_none() && written.failed.is_none() {
@@ -131,6 +135,21 @@ mod tests {
         }));
         assert_eq!(body.length(), Some(7));
         assert_eq!(block(written(|_| async { Ok(()) })).length(), Some(0));
+    }
+
+    #[test]
+    fn other_tasks_may_go_first() {
+        let work = |count: usize| {
+            written(move |out| async move {
+                for _ in 0..count {
+                    out.write(&[b'x'; ROOM / 2]).await;
+                    sys::event_loop::yield_now().await;
+                }
+                Ok(())
+            })
+        };
+        assert_eq!(block(work(1)).length(), Some(ROOM as u64 / 2));
+        assert_eq!(pieces(block(work(3))), [Ok(ROOM), Ok(ROOM / 2)]);
     }
 
     #[test]

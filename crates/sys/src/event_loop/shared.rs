@@ -57,6 +57,8 @@ pub(super) struct Running {
     pub(super) queue: RefCell<VecDeque<Arc<dyn Runnable>>>,
     /// Tasks that wait for the next look.
     pub(super) later: RefCell<Vec<Waker>>,
+    /// How often tasks of this thread have yielded.
+    pub(super) yields: Cell<u64>,
 }
 
 thread_local! {
@@ -66,6 +68,7 @@ thread_local! {
             shared: Cell::new(ptr::null()),
             queue: RefCell::new(VecDeque::new()),
             later: RefCell::new(Vec::new()),
+            yields: Cell::new(0),
         }
     };
 }
