@@ -1,12 +1,13 @@
 //! `tsubame-lab count`: what one request costs a server, in numbers that a busy machine does not change.
 //!
 //! Times differ from run to run; instructions, allocations and system calls do not. One connection sends one request after
-//! the other to a server in one process under valgrind. [`callgrind`] counts the work of one request;
-//! [`trace`] shows the system calls of one request, and which cache lines and pages it touches. [`ceilings`] are the numbers
+//! the other to a server in one process under valgrind. [`callgrind`] counts the work of one request, [`copies`] the
+//! bytes that it moves in memory; [`trace`] shows the system calls of one request, and which cache lines and pages it touches. [`ceilings`] are the numbers
 //! that no change may pass unnoticed.
 
 mod callgrind;
 mod ceilings;
+mod copies;
 mod requests;
 mod trace;
 mod traced;
@@ -32,6 +33,7 @@ use crate::screen::progress;
 use crate::screen::table::Table;
 use callgrind::Work;
 use ceilings::{Ceiling, Ceilings};
+use copies::Copies;
 use requests::{CountedRequest, REQUESTS};
 use trace::Footprint;
 use traced::Setup;
@@ -51,7 +53,7 @@ pub(crate) struct CountOptions {
     #[arg(long, value_name = "PATH")]
     tsubame: Option<PathBuf>,
 
-    /// Count also the distinct cache lines and pages of one request, which takes a minute or more for each server
+    /// Count also the bytes copied for one request, and its distinct cache lines and pages, which takes a minute or more for each server
     #[arg(long)]
     lines: bool,
 
@@ -73,6 +75,8 @@ struct Cost {
     work: Work,
     /// In order. Valgrind hides the page with the kernel's fast clocks, so that each reading of a clock is a system call.
     system_calls: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copied: Option<Copies>,
     #[serde(skip_serializing_if = "Option::is_none")]
     footprint: Option<Footprint>,
 }
@@ -173,8 +177,9 @@ impl Task {
         let Task { request, subject, program } = self;
         let work = callgrind::count(setup, subject, program, request)?;
         let system_calls = trace::system_calls(setup, subject, program, request)?;
+        let copied = lines.then(|| copies::count(setup, subject, program, request)).transpose()?;
         let footprint = lines.then(|| trace::footprint(setup, subject, program, request)).transpose()?;
-        Ok(Cost { request: request.id, subject: subject.id, work, system_calls, footprint })
+        Ok(Cost { request: request.id, subject: subject.id, work, system_calls, copied, footprint })
     }
 }
 
@@ -221,11 +226,11 @@ fn pairs(
 fn table(costs: &[Cost], lines: bool) -> Table {
     let mut headers = vec!["request", "server", "instructions", "malloc + realloc", "system calls", "clock readings"];
     if lines {
-        headers.extend(["lines of code", "lines of data (written)", "pages of code / data"]);
+        headers.extend(["bytes copied (copies)", "lines of code", "lines of data (written)", "pages of code / data"]);
     }
     let mut table = Table::new(2, &headers);
     for cost in costs {
-        let Cost { request, subject, work, footprint, .. } = cost;
+        let Cost { request, subject, work, copied, footprint, .. } = cost;
         let mut row = vec![
             (*request).to_owned(),
             (*subject).to_owned(),
@@ -234,8 +239,9 @@ fn table(costs: &[Cost], lines: bool) -> Table {
             cost.real_calls().count().to_string(),
             cost.clock_readings().to_string(),
         ];
-        if let Some(print) = footprint {
+        if let (Some(copied), Some(print)) = (copied, footprint) {
             row.extend([
+                format!("{:.0} ({:.0})", copied.bytes, copied.copies),
                 print.code_lines.to_string(),
                 format!("{} ({})", print.data_lines, print.written_lines),
                 format!("{} / {}", print.code_pages, print.data_pages),

@@ -111,6 +111,7 @@ mod tests {
             subject: "tsubame-percore",
             work: Work { instructions, allocations: 9.0, reallocations: 1.2 },
             system_calls: calls.iter().map(|name| (*name).to_owned()).collect(),
+            copied: None,
             footprint: None,
         };
         assert!(ceiling.passed_by(&cost(1000.0, &["recvfrom", "clock_gettime", "sendto"])).is_empty());

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::count::requests::CountedRequest;
 use crate::experiments::installation::Installation;
 use crate::experiments::program::Program;
@@ -162,6 +164,21 @@ impl<'a> Traced<'a> {
             true => Ok(()),
             false => Err(Error::new(format!("{good} of {count} requests had a good response"))),
         }
+    }
+
+    /// Asks the server to end, and waits until valgrind has written what it knows.
+    pub(super) fn stop(mut self) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).context(|| "end the server".to_owned())?;
+        let deadline = Instant::now() + TIMEOUT;
+        while self.child.try_wait().context(|| "wait for valgrind".to_owned())?.is_none() {
+            interrupt::check()?;
+            if Instant::now() > deadline {
+                return Err(Error::new(format!("it does not end{}", last_words(&self.directory))));
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Ok(())
     }
 
     /// Ends the server, and valgrind with it.
