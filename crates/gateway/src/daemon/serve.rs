@@ -122,8 +122,7 @@ async fn attend(connection: OwnedFd, users: Arc<Users>) {
 
 /// Runs a script from its command to its end. Returns whether another one may follow.
 async fn run(command: Command, stdio: [OwnedFd; 3], connection: &Watched, users: &Users) -> bool {
-    // A signal, or the end: the client left while others were served.
-    if sys::socket::peek(connection.get_ref(), &mut [0]).is_ok() {
+    if !is_silent(connection).await {
         return false;
     }
     let started = users.start(command, StartOptions::script(stdio.each_ref().map(AsFd::as_fd))).await;
@@ -140,11 +139,23 @@ async fn run(command: Command, stdio: [OwnedFd; 3], connection: &Watched, users:
         }
     };
     let Some(pid) = process.pid() else { return false };
-    Message::Started(pid).send(connection);
+    Message::Started(pid, Instant::now().nanoseconds()).send(connection);
     match end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
         Ok(end) => accompany(process, connection, &end).await,
         Err(_) => false,
     }
+}
+
+/// Whether nothing has come after the command: neither a signal, nor the end because the client left while others were served.
+async fn is_silent(connection: &Watched) -> bool {
+    poll_fn(|cx| {
+        Poll::Ready(match connection.poll_read_ready(cx) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(mut ready)) => ready.try_io(|fd| sys::socket::peek(fd, &mut [0])).is_none(),
+            Poll::Ready(Err(_)) => false,
+        })
+    })
+    .await
 }
 
 impl Message {
@@ -193,23 +204,21 @@ async fn receive(connection: &Watched) -> io::Result<(Command, [OwnedFd; 3])> {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
     let (mut bytes, mut filled, mut descriptors) = (vec![0; PIECE], 0, Vec::new());
     loop {
-        match sys::local::receive(connection.get_ref(), &mut bytes[filled..], &mut descriptors) {
-            Ok(_) if descriptors.len() > 3 => return Err(wrong()),
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && filled > 0 => {
-                connection.readable().await?.clear_ready();
+        let mut ready = match timeout(PATIENCE, connection.readable()).await {
+            Ok(ready) => ready?,
+            Err(_) if filled > 0 => continue,
+            // From now on the child notices that it cannot send. What it has sent before is still read.
+            Err(_) => {
+                sys::local::refuse(connection.get_ref())?;
                 continue;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                match timeout(PATIENCE, connection.readable()).await {
-                    Ok(ready) => ready?.clear_ready(),
-                    // From now on the child notices that it cannot send. What it has sent before is still read.
-                    Err(_) => sys::local::refuse(connection.get_ref())?,
-                }
-                continue;
-            }
-            Err(error) => return Err(error),
+        };
+        match ready.try_io(|fd| sys::local::receive(fd, &mut bytes[filled..], &mut descriptors)) {
+            None => continue,
+            Some(Ok(_)) if descriptors.len() > 3 => return Err(wrong()),
+            Some(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(Ok(more)) => filled += more,
+            Some(Err(error)) => return Err(error),
         }
         let Some(length) = daemon_messages::length(&bytes[..filled]) else { continue };
         if length > COMMAND_MAX || filled > length {

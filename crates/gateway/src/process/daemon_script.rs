@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use runtime::executor::{connect_local, timeout_at};
 use sys::local::SocketKind;
-use sys::process::Pid;
+use sys::process::{Pid, Reaped};
 use sys::signal::Signal;
 use sys::time::Instant;
 use sys::watch::{Interest, watch};
@@ -23,13 +23,16 @@ use crate::command::{Command, StartFailure};
 /// A script, over the connection to its daemon. If this is dropped, the daemon ends the script, unless it has ended.
 #[derive(Debug)]
 pub struct DaemonScript {
+    /// When it was asked for.
+    asked: Instant,
     /// Its process, and an upper bound for its start in clock ticks, once the daemon has reported them.
     started: OnceLock<(Pid, u64)>,
     connection: Arc<OwnedFd>,
     /// The daemons' address, if the connection may be kept.
     address: Option<Arc<Path>>,
-    /// Whether it has ended, and whether it was ever sent a signal.
-    ended: AtomicBool,
+    /// Its end, once the daemon has reported it.
+    ended: OnceLock<Reaped>,
+    /// Whether it was ever sent a signal.
     signaled: AtomicBool,
 }
 
@@ -37,7 +40,7 @@ impl Drop for DaemonScript {
     fn drop(&mut self) {
         // The daemon would take a signal that crosses its report of the end for the beginning of the next command, and
         // whoever still watches the connection would take the next script's news for news of this one.
-        let is_clean = self.ended.load(Ordering::Relaxed) && !self.signaled.load(Ordering::Relaxed);
+        let is_clean = self.ended.get().is_some() && !self.signaled.load(Ordering::Relaxed);
         if let Some(address) = self.address.take()
             && is_clean
             && Arc::strong_count(&self.connection) == 1
@@ -83,15 +86,11 @@ pub(super) fn forget_expired() {
     }
 }
 
-/// A kept connection to a daemon that is still there: the one that was kept first, so that all daemons have work.
+/// A kept connection to a daemon: the one that was kept first, so that all daemons have work.
 fn take_kept(address: &Arc<Path>) -> Option<Arc<OwnedFd>> {
     loop {
         let KeptConnection { connection, address: there, since } = kept().pop_front()?;
-        let is_silent = || {
-            let peeked = sys::socket::peek(&connection, &mut [0]);
-            peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-        };
-        if Arc::ptr_eq(&there, address) && since.elapsed() < KEPT_FOR && is_silent() {
+        if Arc::ptr_eq(&there, address) && since.elapsed() < KEPT_FOR {
             return Some(connection);
         }
     }
@@ -105,11 +104,12 @@ pub(crate) async fn start(
     stdio: [BorrowedFd<'_>; 3],
     deadline: Instant,
 ) -> io::Result<DaemonScript> {
+    let asked = Instant::now();
     let bytes = daemon_messages::encode(command);
     // A program that runs as its owner is checked first, which may take a while: whoever is free should do that.
     let kept_for = Some(address).filter(|_| command.owner.is_none());
     timeout_at(deadline, async {
-        // A daemon that has gone meanwhile cannot have the whole command.
+        // To a daemon that has gone meanwhile, nothing can be sent.
         let kept = kept_for.and_then(take_kept);
         let connection = match &kept {
             Some(kept) if send(kept, &bytes, stdio).await.is_ok() => kept.clone(),
@@ -121,10 +121,11 @@ pub(crate) async fn start(
             }
         };
         Ok(DaemonScript {
+            asked,
             started: OnceLock::new(),
             connection,
             address: kept_for.cloned(),
-            ended: AtomicBool::new(false),
+            ended: OnceLock::new(),
             signaled: AtomicBool::new(false),
         })
     })
@@ -177,22 +178,25 @@ impl DaemonScript {
         self.connection.clone()
     }
 
-    /// Reads the daemon's next message about the script.
+    /// Reads the daemon's next message about the script. The last one is that of its end.
     pub(crate) fn progress(&self) -> Progress {
+        if let Some(reaped) = self.ended.get() {
+            return Progress::Ended(Some(*reaped));
+        }
         match receive(&self.connection) {
             Ok(None) => Progress::Runs,
-            Ok(Some(Message::Started(pid))) => {
+            Ok(Some(Message::Started(pid, at))) => {
                 // Reported once.
                 let _ = self.started.set((pid, sys::process::ticks()));
-                Progress::Begun(pid)
+                Progress::Begun(pid, Duration::from_nanos(at.saturating_sub(self.asked.nanoseconds())))
             }
             Ok(Some(Message::Failed(number))) => {
                 Progress::NotStarted(StartFailure::of_start(io::Error::from_raw_os_error(number)))
             }
             Ok(Some(Message::Refused(why))) => Progress::NotStarted(StartFailure::Refused(why)),
             Ok(Some(Message::Ended(reaped))) => {
-                self.ended.store(true, Ordering::Relaxed);
-                Progress::Ended(Some(reaped))
+                // A process ends once.
+                Progress::Ended(Some(*self.ended.get_or_init(|| reaped)))
             }
             // Its daemon is gone.
             Err(error) => match self.started.get() {

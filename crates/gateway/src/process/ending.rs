@@ -58,8 +58,8 @@ impl ProcessGuard {
             .and_then(|state| state)
             .map_err(StartFailure::Daemon)?
         {
-            Progress::Begun(pid) => {
-                permitted.permit.started(pid);
+            Progress::Begun(pid, took) => {
+                permitted.begun(pid, took);
                 Ok(())
             }
             Progress::NotStarted(failure) => {
@@ -71,6 +71,15 @@ impl ProcessGuard {
             Progress::Runs | Progress::Lost | Progress::Ended(_) => {
                 Err(StartFailure::Daemon(io::ErrorKind::InvalidData.into()))
             }
+        }
+    }
+
+    /// Learns its number, if its daemon has reported that and nobody has waited for it.
+    pub(crate) fn look(&self) {
+        if let Some(permitted) = &self.permitted
+            && let Progress::Begun(pid, took) = permitted.process.progress()
+        {
+            permitted.begun(pid, took);
         }
     }
 

@@ -30,6 +30,13 @@ impl Reader {
         Ok(())
     }
 
+    /// Whether there is something to read; `false`: the other end is closed. Until it is watched, that is never known.
+    pub(crate) fn poll_has_output(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let Some(watched) = &self.watched else { return Poll::Pending };
+        let _ = ready!(watched.poll_read_ready(cx))?;
+        Poll::Ready(sys::file::waiting(&self.fd).map(|waiting| waiting > 0))
+    }
+
     /// Reads into the spare room of `into`. `Ok(0)` is the end. Until it is watched, nothing wakes a task that waits
     /// for more.
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {

@@ -71,9 +71,10 @@ impl AbandonedProcess {
         }
         let reaped = loop {
             match self.script.progress() {
-                Progress::Begun(pid) => {
-                    if let Some((permit, _)) = &self.account {
+                Progress::Begun(pid, took) => {
+                    if let Some((permit, cost)) = &self.account {
                         permit.started(pid);
+                        cost.set_started(took);
                     }
                 }
                 Progress::Runs => return false,

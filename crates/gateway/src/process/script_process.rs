@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use server::ScriptUse;
 use sys::process::{Pid, end_of, own_max_rss, reap};
@@ -99,4 +100,12 @@ pub struct Permitted {
     pub permit: Permit,
     /// For the access log.
     pub cost: Arc<ScriptUse>,
+}
+
+impl Permitted {
+    /// Records that its daemon has started it.
+    pub(super) fn begun(&self, pid: Pid, took: Duration) {
+        self.permit.started(pid);
+        self.cost.set_started(took);
+    }
 }

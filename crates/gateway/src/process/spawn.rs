@@ -1,11 +1,14 @@
 //! Starts a script: its three pipes, and the process at their other ends.
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use runtime::executor::timeout;
 use server::{Request, ScriptUse};
 use sys::time::Instant;
 
@@ -73,7 +76,10 @@ pub(crate) async fn start(
     let cost = Arc::new(ScriptUse::new(permit.queued));
     let process = match starter {
         Starter::Own => match start_here(&command, stdio, permit, &cost)? {
-            Some(process) => process,
+            Some(process) => {
+                cost.set_started(began.elapsed());
+                process
+            }
             None => return std::future::pending().await,
         },
         Starter::Daemon(address) => {
@@ -88,13 +94,25 @@ pub(crate) async fn start(
             // From here on the daemon may start it at any moment, whether or not anybody waits for that.
             let mut process =
                 ProcessGuard::new(Permitted { process: ScriptProcess::ByDaemon(script), permit, cost: cost.clone() });
-            process.wait_until_started(deadline).await?;
+            // Without these, the output ends if the script is not started.
+            drop((its_stdout, its_stderr));
+            // A script that waits for its input is waited for, so that it gets all of it.
+            if stdin.is_some() || !writes_soon(&stdout).await {
+                process.wait_until_started(deadline).await?;
+            }
             process
         }
     };
-    cost.set_started(began.elapsed());
     request.account.script = Some(cost);
     Ok(Started { process, stdout, stderr })
+}
+
+/// Most scripts end sooner.
+pub(crate) const BRIEF: Duration = Duration::from_millis(10);
+
+/// Whether a script writes something soon: then it runs, and nobody has to wait for its daemon to say so.
+async fn writes_soon(stdout: &Reader) -> bool {
+    matches!(timeout(BRIEF, poll_fn(|cx| stdout.poll_has_output(cx))).await, Ok(Ok(true)))
 }
 
 /// Starts a script as a child of this process; `None`: the process is about to end.

@@ -16,13 +16,9 @@ use super::source::{Event, FIRST_PIECE, PIECE, Source};
 use super::stderr::Errors;
 use crate::caller::Caller;
 use crate::process::pipe::Reader;
-use crate::process::spawn::Started;
+use crate::process::spawn::{BRIEF, Started};
 use crate::process::{self, ProcessGuard, reaper};
 use crate::script_log::{ScriptLog, complain};
-
-/// Most scripts end sooner. For the others, the reactor watches standard error, and the kernel's OOM killer prefers
-/// them to the server.
-const BRIEF: Duration = Duration::from_millis(10);
 
 /// A running script. Dropping it before its end, ends it.
 pub(crate) struct Piped {
@@ -38,7 +34,8 @@ pub(crate) struct Piped {
     timeout: Duration,
     /// The last time it did something.
     active: Instant,
-    /// When it stops being brief; `None`: that is already decided.
+    /// When it stops being brief; `None`: that is already decided. Of a script that takes longer, the reactor watches standard error,
+    /// the gate knows its process, and the kernel's OOM killer prefers it to the server.
     brief_until: Option<Instant>,
     module: &'static str,
     log: Option<ScriptLog>,
@@ -256,6 +253,7 @@ impl Source for Piped {
         }
         self.watch_errors();
         if let Some(process) = &self.process {
+            process.look();
             process.expose();
         }
     }

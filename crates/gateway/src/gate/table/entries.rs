@@ -239,7 +239,9 @@ impl Locked<'_> {
     pub(in crate::gate) fn end_exited(&self) -> bool {
         let is_exiting =
             |entry: &usize| self.state(*entry) == EntryState::Running && self.0.get(*entry, EntryField::Exiting) != 0;
-        let exiting = (0..self.used()).filter(is_exiting);
+        // A daemon may not have said yet which process it is.
+        let is_known = |entry: &usize| pid(self.0.get(*entry, EntryField::Process)).is_some();
+        let exiting = (0..self.used()).filter(is_exiting).filter(is_known);
         let ended: Vec<usize> = exiting.filter(|entry| !self.script_is_there(*entry)).collect();
         ended.iter().for_each(|entry| self.set_state(*entry, EntryState::Ended));
         !ended.is_empty()

@@ -150,6 +150,27 @@ under_every_mpm! {
         assert_eq!(daemons(&server), before);
     }
 
+    /// A script that was heard before its daemon had named its process keeps its place as any other does: until it ends, even if
+    /// the child that asked for it dies.
+    fn a_script_that_speaks_first_keeps_its_place(mpm: Mpm) {
+        let site = site();
+        let text = "#!/bin/sh\ntrap '' TERM\nprintf '\\n%s\\n' $$\nsleep 0.3\necho more\nwhile :; do sleep 100; done\n";
+        site.script("stubborn", text);
+        let server = start(mpm, &site, "CGIDScriptTimeout 60\n<Files stubborn>\nAdmissionLimit 1\n</Files>\n");
+        let daemons = two_daemons(&server);
+        server.allow("exit signal Killed (9)");
+        server.allow("children die as soon as they start");
+        let (mut client, first) = asked(&server, "stubborn");
+        assert_eq!(client.bytes(5), b"more\n");
+        for child in server.children().difference(&daemons).filter_map(|pid| Pid::new(*pid)) {
+            child.kill(Signal::KILL).expect("kill");
+        }
+        client.rest();
+        let (second, _) = asked(&server, "stubborn");
+        assert!(is_gone(first));
+        drop(second);
+    }
+
     /// If the costs of a script can no longer be found out, the request does not wait for them.
     fn a_daemon_dies_before_its_script(mpm: Mpm) {
         let site = site();
