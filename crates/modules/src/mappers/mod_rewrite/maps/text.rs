@@ -197,11 +197,15 @@ fn entry(line: &[u8]) -> Option<(&[u8], &[u8])> {
     if line.first() == Some(&b'#') {
         return None;
     }
-    let end = line.iter().position(u8::is_ascii_whitespace).filter(|end| *end > 0)?;
+    let end = line.iter().position(is_space).filter(|end| *end > 0)?;
     let (key, rest) = line.split_at(end);
-    let rest = rest.trim_ascii_start();
-    let value = rest.split(u8::is_ascii_whitespace).next().filter(|value| !value.is_empty())?;
+    let value = rest.split(is_space).find(|word| !word.is_empty())?;
     Some((key, value))
+}
+
+/// White space as isspace(3) has it, with the vertical tab.
+fn is_space(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || *byte == 0x0b
 }
 
 #[cfg(test)]
@@ -218,6 +222,7 @@ mod tests {
             ("a b", Some(("a", "b"))),
             ("a\tb # c", Some(("a", "b"))),
             ("a  \t b\r", Some(("a", "b"))),
+            ("a\x0bb\x0bc", Some(("a", "b"))),
             ("# a b", None),
             (" a b", None),
             ("a", None),
