@@ -139,7 +139,7 @@ async fn run(command: Command, stdio: [OwnedFd; 3], connection: &Watched, users:
         }
     };
     let Some(pid) = process.pid() else { return false };
-    Message::Started(pid, Instant::now().nanoseconds()).send(connection);
+    Message::Started { pid, at: Instant::now().nanoseconds(), by: sys::process::ticks() }.send(connection);
     match end_of(pid).and_then(|end| watch(Arc::new(end), Interest::READABLE)) {
         Ok(end) => accompany(process, connection, &end).await,
         Err(_) => false,

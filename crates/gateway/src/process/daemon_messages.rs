@@ -32,8 +32,15 @@ const LIMITS: [Limit; 3] = [Limit::Cpu, Limit::Memory, Limit::Processes];
 /// A daemon's report on a script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// The script runs, since this time: nanoseconds of the monotonic clock.
-    Started(Pid, u64),
+    /// The script runs.
+    Started {
+        /// Its process.
+        pid: Pid,
+        /// When it was started, in nanoseconds of the monotonic clock.
+        at: u64,
+        /// An upper bound for that in clock ticks, as the system has it for each process.
+        by: u64,
+    },
     /// Could not be started: the error's number.
     Failed(i32),
     /// May not run as its owner: the reason, as a number.
@@ -118,7 +125,7 @@ impl Message {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let signed = |number: i32| u64::from(number.unsigned_abs());
         let numbers = match *self {
-            Message::Started(pid, at) => [0, signed(pid.number()), at, 0, 0, 0],
+            Message::Started { pid, at, by } => [0, signed(pid.number()), at, by, 0, 0],
             Message::Failed(error) => [1, signed(error), 0, 0, 0, 0],
             Message::Refused(why) => [2, why, 0, 0, 0, 0],
             Message::Ended(Reaped { pid, status, user, system, max_rss }) => {
@@ -142,7 +149,7 @@ impl Message {
         let small = |number: u64| i32::try_from(number).map_err(|_| wrong());
         let pid = || small(number(1)).and_then(|pid| Pid::new(pid).ok_or_else(wrong));
         Ok(match number(0) {
-            0 => Message::Started(pid()?, number(2)),
+            0 => Message::Started { pid: pid()?, at: number(2), by: number(3) },
             1 => Message::Failed(small(number(1))?),
             2 => Message::Refused(number(1)),
             3 => {
@@ -212,7 +219,7 @@ mod tests {
         let time = Duration::from_micros(1_234_567);
         let ended =
             statuses.map(|status| Message::Ended(Reaped { pid, status, user: time, system: time, max_rss: 99 }));
-        let others = [Message::Started(pid, 1 << 60), Message::Failed(13), Message::Refused(9)];
+        let others = [Message::Started { pid, at: 1 << 60, by: 7 }, Message::Failed(13), Message::Refused(9)];
         for message in others.into_iter().chain(ended) {
             let again = Message::decode(&message.encode()).expect("a message");
             assert_eq!(format!("{again:?}"), format!("{message:?}"));

@@ -151,7 +151,7 @@ async fn send(connection: &Arc<OwnedFd>, bytes: &[u8], stdio: [BorrowedFd<'_>; 3
 /// Waits until more of a long command can be sent.
 async fn writable(connection: &Arc<OwnedFd>) -> io::Result<()> {
     let watched = watch(connection.clone(), Interest::WRITABLE)?;
-    poll_fn(|cx| watched.poll_write_ready(cx).map_ok(drop)).await
+    poll_fn(|cx| watched.poll_write_ready(cx).map_ok(|mut ready| ready.clear_ready())).await
 }
 
 /// The next message; `None`: not yet. The end of the connection is an error: the daemon is gone.
@@ -185,9 +185,9 @@ impl DaemonScript {
         }
         match receive(&self.connection) {
             Ok(None) => Progress::Runs,
-            Ok(Some(Message::Started(pid, at))) => {
+            Ok(Some(Message::Started { pid, at, by })) => {
                 // Reported once.
-                let _ = self.started.set((pid, sys::process::ticks()));
+                let _ = self.started.set((pid, by));
                 Progress::Begun(pid, Duration::from_nanos(at.saturating_sub(self.asked.nanoseconds())))
             }
             Ok(Some(Message::Failed(number))) => {

@@ -74,12 +74,25 @@ impl ProcessGuard {
         }
     }
 
-    /// Learns its number, if its daemon has reported that and nobody has waited for it.
-    pub(crate) fn look(&self) {
-        if let Some(permitted) = &self.permitted
-            && let Progress::Begun(pid, took) = permitted.process.progress()
-        {
-            permitted.begun(pid, took);
+    /// Learns its number as soon as its daemon reports that, if nobody has waited for the report.
+    pub(crate) fn poll_begun(&mut self, cx: &mut Context<'_>) {
+        while let Some(permitted) = self.permitted.as_ref().filter(|permitted| permitted.process.pid().is_none()) {
+            if permitted.look() {
+                // Nobody watches a connection to a daemon any more, which may be kept.
+                self.end = None;
+                return;
+            }
+            let watched = match &mut self.end {
+                Some(end) => end,
+                none => match permitted.process.end().and_then(|end| watch(end, Interest::READABLE)) {
+                    Ok(end) => none.insert(end),
+                    Err(_) => return,
+                },
+            };
+            match watched.poll_read_ready(cx) {
+                Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
+                _ => return,
+            }
         }
     }
 
@@ -198,6 +211,7 @@ pub fn end_all() {
 impl Drop for ProcessGuard {
     fn drop(&mut self) {
         let Some(mut permitted) = self.permitted.take() else { return };
+        permitted.look();
         if !self.failed {
             permitted.permit.give_up();
         }

@@ -103,6 +103,17 @@ pub struct Permitted {
 }
 
 impl Permitted {
+    /// Learns its number, if its daemon has reported that since. Returns whether it has.
+    pub(super) fn look(&self) -> bool {
+        if self.process.pid().is_none()
+            && let Progress::Begun(pid, took) = self.process.progress()
+        {
+            self.begun(pid, took);
+            return true;
+        }
+        false
+    }
+
     /// Records that its daemon has started it.
     pub(super) fn begun(&self, pid: Pid, took: Duration) {
         self.permit.started(pid);

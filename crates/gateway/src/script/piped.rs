@@ -212,6 +212,11 @@ impl Source for Piped {
         if process::is_ending() {
             return Poll::Pending;
         }
+        if self.brief_until.is_none()
+            && let Some(process) = &mut self.process
+        {
+            process.poll_begun(cx);
+        }
         let feeds_on = match self.feed(cx, request) {
             Ok(feeds_on) => feeds_on,
             Err(error) => return Poll::Ready(Event::Body(error)),
@@ -253,7 +258,6 @@ impl Source for Piped {
         }
         self.watch_errors();
         if let Some(process) = &self.process {
-            process.look();
             process.expose();
         }
     }
