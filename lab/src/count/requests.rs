@@ -7,7 +7,7 @@ use crate::experiments::profile::Profile;
 use crate::experiments::workload::{MEDIUM, Protocol, SMALL, SMALL_FILE};
 use crate::load::plan::Request;
 use crate::machine::error::{Context as _, Result, write_file};
-use crate::machine::script::{HELLO_BARE, Script};
+use crate::machine::script::{HELLO_BARE, PAGE, Script};
 
 /// A request, the configuration of its server, and the status of its response.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ const PLAIN: CountedRequest = CountedRequest {
     script: None,
 };
 
-/// The table. Applications that stay in memory are missing: they are started with pidfd_open(2), which Debian 12's valgrind does not know.
-pub(super) static REQUESTS: [CountedRequest; 18] = [
+/// The table. Applications that the server starts and keeps are missing: pidfd_open(2), which that takes, is unknown to Debian 12's valgrind.
+pub(super) static REQUESTS: [CountedRequest; 20] = [
     PLAIN,
     CountedRequest { id: "first", files: CROWD, ..PLAIN },
     CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
@@ -96,6 +96,14 @@ pub(super) static REQUESTS: [CountedRequest; 18] = [
         ..PLAIN
     },
     CountedRequest { id: "cgi", profile: Profile::Cgi, path: "cgi-bin/hello-bare", script: Some(&HELLO_BARE), ..PLAIN },
+    CountedRequest { id: "php-fpm", profile: Profile::PhpFpm, path: "cgi-bin/page.php", script: Some(&PAGE), ..PLAIN },
+    CountedRequest {
+        id: "php-kept",
+        profile: Profile::PhpKept,
+        path: "cgi-bin/page.php",
+        script: Some(&PAGE),
+        ..PLAIN
+    },
 ];
 
 impl CountedRequest {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::count::requests::CountedRequest;
 use crate::experiments::installation::Installation;
 use crate::experiments::program::Program;
-use crate::experiments::recipe::Recipe;
+use crate::experiments::recipe::{Backend, Recipe};
 use crate::experiments::site::{Account, Site};
 use crate::experiments::subject::Subject;
 use crate::experiments::workload::Protocol;
@@ -71,6 +71,9 @@ impl Setup<'_> {
 /// A server that serves one request again and again.
 pub(super) struct Traced<'a> {
     child: Child,
+    /// The program that it passes requests to, which is not traced.
+    #[expect(dead_code, reason = "it runs for as long as the server")]
+    backend: Option<RunningBackend>,
     address: SocketAddr,
     request: &'a CountedRequest,
     /// How many requests it has had: their heads go on taking turns.
@@ -109,7 +112,7 @@ impl<'a> Traced<'a> {
             apache: setup.apache.clone(),
         };
         let recipe = in_one_process(subject, (subject.recipe)(&site)?);
-        for file in &recipe.files {
+        for file in recipe.files.iter().chain(recipe.backend.iter().map(|backend| &backend.file)) {
             let path = directory.join(&file.name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).context(|| format!("create {}", parent.display()))?;
@@ -119,12 +122,13 @@ impl<'a> Traced<'a> {
         let output_path = directory.join("output.log");
         let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
         let errors = output.try_clone().context(|| "share a log file".to_owned())?;
+        let backend = recipe.backend.as_ref().map(|backend| start_backend(setup, backend, &directory)).transpose()?;
         let mut command = setup.command(&setup.valgrind);
         command.args(tool).arg(program).args(&recipe.arguments);
         command.envs(recipe.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&directory).stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().context(|| format!("start {}", setup.valgrind.display()))?;
-        let mut server = Self { child, address, request, asked: Cell::new(0), directory };
+        let mut server = Self { child, backend, address, request, asked: Cell::new(0), directory };
         server.await_ready()?;
         if request.protocol == Protocol::Clear {
             server.check_status()?;
@@ -227,6 +231,39 @@ impl Drop for Traced<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A program beside a server.
+struct RunningBackend(Child);
+
+impl Drop for RunningBackend {
+    fn drop(&mut self) {
+        // It ends its own children.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the program beside a server, and waits until the server can use it.
+fn start_backend(setup: &Setup<'_>, backend: &Backend, directory: &Path) -> Result<RunningBackend> {
+    let program = backend.program.locate(None).map_err(|remedy| {
+        Error::new(format!("{} needs a program that is not here", directory.display())).advise(remedy)
+    })?;
+    let mut command = setup.command(&program);
+    command.args(&backend.arguments).arg(directory.join(&backend.file.name)).current_dir(directory);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context(|| format!("start {}", program.display()))?;
+    let mut running = RunningBackend(child);
+    let deadline = Instant::now() + TIMEOUT;
+    while !backend.ready.exists() {
+        interrupt::check()?;
+        let ended = running.0.try_wait().context(|| format!("wait for {}", program.display()))?;
+        if ended.is_some() || Instant::now() > deadline {
+            return Err(Error::new(format!("{} does not run", program.display())));
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    Ok(running)
 }
 
 /// Without children a server is one process from its start, which is what valgrind shows best.
