@@ -60,8 +60,8 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         // A rule in a section has named it.
         set(request, &target);
     }
-    let destination = destination(request, target);
-    request.note_step(scheme.module.trim_end_matches("_module"), None, |_| {
+    request.note_step(scheme.module.trim_end_matches("_module"), None, |request| {
+        let destination = destination(request, target);
         let server = &destination.server;
         let kept = if server.keep.is_some() { "a persistent connection" } else { "a new connection" };
         format!("{}, over {kept} to {}", destination.target.url(), server.address)
@@ -105,6 +105,7 @@ fn destination(request: &Request, mut target: Target) -> Destination {
     let port = target.port.or_else(|| scheme(request, &target.scheme).map(|scheme| scheme.port)).unwrap_or_default();
     let socket = target.socket.as_ref();
     let address = match socket {
+        Some(path) if path.starts_with('/') => Address::Unix(path.clone()),
         Some(path) => Address::Unix(conf::paths::join(&request.server.language.runtime_dir(), path)),
         None => Address::Tcp(target.host.clone(), port),
     };

@@ -22,7 +22,7 @@ fn expanded(server: &Server<'_>, path: &str) -> Vec<u8> {
 
 #[test]
 fn bodies_of_all_sizes() {
-    let texts = [0, 1, 300, 8096, 100_000, 3_000_000].map(|length| {
+    let texts = [0, 1, 300, 8096, 100_000, 1_000_000].map(|length| {
         let numbers =
             (0..).flat_map(|number: u32| format!("{} ", number.wrapping_mul(2_654_435_761) >> 20).into_bytes());
         numbers.take(length).collect::<Vec<u8>>()
@@ -52,6 +52,6 @@ fn bodies_of_all_sizes() {
         assert_eq!(expanded(&server, "/plain.txt"), b"plain");
         let log =
             until("the last line", || Some(site.read("logs/access")).filter(|log| log.ends_with("/plain.txt - -\n")));
-        assert!(log.contains("/5.txt 3000000 "), "{log}");
+        assert!(log.contains("/5.txt 1000000 "), "{log}");
     }
 }
