@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sys::inotify::Inotify;
 
+use crate::harness::chance::seeds;
 use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::server::{Server, Start};
@@ -289,8 +290,9 @@ under_percore_and! { event:
         }
     }
 
-    /// With others that ask all the time, so that looks are shared and threads get into each other's way.
-    fn thousands_of_changes_count_at_once(mpm: Mpm) {
+    /// With others that ask all the time, so that looks are shared and threads get into each other's way. `TSUBAME_SEEDS=10` makes
+    /// ten times as many changes.
+    fn hundreds_of_changes_count_at_once(mpm: Mpm) {
         let site = Site::with([("d/e/f.txt", "x")]);
         let server = Server::start(mpm, &site, ALL);
         server.allow("AH01630");
@@ -311,7 +313,7 @@ under_percore_and! { event:
                 });
             }
             let rounds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                for round in 0..1000 {
+                for round in 0..400 * seeds(1).count() {
                     let expect = |status, count| {
                         let mut client = server.client();
                         for _ in 0..count {
