@@ -33,6 +33,10 @@ use super::store::Store;
 use super::{notify, order};
 use crate::ssl::mod_ssl::Reloader;
 
+/// The problem of a nonce that the authority does not take, which is no failure of the order (RFC 8555 section 6.5).
+const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
+/// How often an order begins again at once for that reason: each time, three nonces in a row were refused.
+const NONCE_RETRIES: usize = 3;
 /// The longest pause after a failure.
 const RETRY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long to wait for a store that another process has locked.
@@ -196,7 +200,14 @@ impl RenewalTask {
         let authorities = authorities(domain);
         let failover = job.errors / self.conf.retry_failover();
         let authority = authorities[failover as usize % authorities.len()];
-        match order::renew(domain, authority, &self.context).await {
+        let mut ordered = order::renew(domain, authority, &self.context).await;
+        for _ in 0..NONCE_RETRIES {
+            if !ordered.as_ref().is_err_and(|failed| failed.problem == BAD_NONCE) {
+                break;
+            }
+            ordered = order::renew(domain, authority, &self.context).await;
+        }
+        match ordered {
             Ok(()) => {
                 runtime::log!(
                     "md",

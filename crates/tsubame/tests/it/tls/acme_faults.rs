@@ -19,7 +19,7 @@ const HTTPS: u16 = 8443;
 struct Says<'a> {
     /// The name that is to be proven.
     name: &'a str,
-    /// Whether it is proven already.
+    /// Whether it is proven already; or `stale`: no nonce is good enough for an order.
     status: &'a str,
     /// `Retry-After`
     later: &'a str,
@@ -111,11 +111,18 @@ fn answers(address: SocketAddr, says: Says<'_>) -> Vec<(&'static str, String)> {
         url("/challenge")
     );
     let later = format!("Retry-After: {later}\r\n");
+    let ordered = match status {
+        "stale" => {
+            let problem = r#"{"type": "urn:ietf:params:acme:error:badNonce", "detail": "that one is stale"}"#;
+            of("/orders", "", problem).replacen("200 OK", "400 Bad Request", 1)
+        }
+        _ => of("/order/1", "", &order),
+    };
     vec![
         ("/directory", of("/directory", "", &directory)),
         ("/nonce", of("/nonce", "", "")),
         ("/account", of("/account/1", "", "{}")),
-        ("/orders", of("/order/1", "", &order)),
+        ("/orders", ordered),
         ("/authorization", of("/authorization", &later, &authorization)),
         ("/order/1", of("/order/1", &later, &order)),
     ]
@@ -161,6 +168,19 @@ fn an_authority_names_no_directories() {
         assert_eq!(std::fs::read_dir(site.root.join("kept")).expect("directory").count(), 1, "{name}");
         assert!(kept.exists() && !site.root.join("md/challenges/other.example.org").exists(), "{name}");
     }
+}
+
+/// An authority may refuse a nonce at any time, which is no failure of the order (RFC 8555 section 6.5): with one refusal in twenty,
+/// three in a row are not rare enough to wait for half a minute after them.
+#[test]
+fn stale_nonces_are_replaced_at_once() {
+    let site = Site::new();
+    let authority = Authority::start(&site, Says { name: NAME, status: "stale", later: "0" });
+    let server = authority.client(&site);
+    let failure = server.logged("AH10056: processing one.example.org: ");
+    assert!(failure.contains("that one is stale"), "{failure}");
+    let asked = authority.asked.load(Ordering::Relaxed);
+    assert!((12..40).contains(&asked), "{asked} questions, of which at least twelve are orders");
 }
 
 /// The longest time that there is to say.
