@@ -35,8 +35,9 @@ enum Chunk {
 
 /// Bodies up to this size are copied behind their head, in bytes: that is cheaper than a second slice in a system call.
 const COPIED_MAX: usize = 1024;
-/// After this many bytes to one fast client, other connections get their turn.
-const TURN_BYTES: u64 = 1024 * 1024;
+/// After this many bytes to one fast client, other connections get their turn. The kernel needs more time for each byte if it gets a
+/// megabyte at once.
+const TURN_BYTES: u64 = 256 * 1024;
 
 impl Outgoing {
     /// Starts with a head; the body goes out no faster than the limit allows.
