@@ -23,7 +23,6 @@ pub mod remote;
 mod run;
 mod share;
 pub mod stats;
-mod stream;
 mod throttle;
 
 pub use authorize::{Verdict, authorize, authorize_at};

@@ -3,4 +3,5 @@
 pub mod chunked;
 pub mod framing;
 pub mod head;
+pub mod received;
 pub mod response;

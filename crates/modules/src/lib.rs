@@ -126,6 +126,7 @@ pub static MODULES: &[&Module] = &[
     &metadata::mod_mime_magic::MODULE,
     &proxy::mod_proxy::MODULE,
     &proxy::mod_proxy_fcgi::MODULE,
+    &proxy::mod_proxy_http::MODULE,
     &proxy::mod_proxy_scgi::MODULE,
     &proxy::mod_proxy_uwsgi::MODULE,
     &mappers::mod_rewrite::MODULE,

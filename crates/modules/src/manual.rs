@@ -262,9 +262,8 @@ const REFUSED: &[(&[&str], &str)] = &[
 /// The prefixes of missing modules.
 const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
-    (&["mod_proxy_http2"], "only FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_ssl"], "TLS is not served yet"),
-    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only FastCGI, SCGI and uwsgi are proxied"),
+    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only HTTP/1.1, FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_cache"], "responses are not cached yet"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the server notifies systemd itself"),

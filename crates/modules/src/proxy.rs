@@ -5,6 +5,7 @@
 
 pub mod mod_proxy;
 pub mod mod_proxy_fcgi;
+pub mod mod_proxy_http;
 pub mod mod_proxy_scgi;
 pub mod mod_proxy_uwsgi;
 pub mod mod_scgi;

@@ -11,14 +11,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &["sys", "conf"]),
     ("mpm", &["sys", "conf", "runtime"]),
     ("server", &["sys", "http", "conf", "runtime"]),
-    ("gateway", &["sys", "http", "conf", "runtime", "server"]),
-    ("modules", &["sys", "http", "conf", "runtime", "server", "gateway"]),
-    ("tsubame", &["sys", "http", "conf", "runtime", "server", "gateway", "modules", "mpm"]),
+    ("upstream", &["sys", "http", "conf", "runtime", "server"]),
+    ("gateway", &["sys", "http", "conf", "runtime", "server", "upstream"]),
+    ("modules", &["sys", "http", "conf", "runtime", "server", "upstream", "gateway"]),
+    ("tsubame", &["sys", "http", "conf", "runtime", "server", "upstream", "gateway", "modules", "mpm"]),
     // The laboratory is a client. It shares no code with the server, so that a mistake of the server cannot hide in the
     // tool that measures it.
     ("lab", &[]),
-    ("xtask", &["sys", "http", "conf", "runtime", "server", "gateway", "modules", "mpm"]),
-    ("fuzz", &["sys", "http", "conf", "runtime", "server", "gateway", "modules", "mpm"]),
+    ("xtask", &["sys", "http", "conf", "runtime", "server", "upstream", "gateway", "modules", "mpm"]),
+    ("fuzz", &["sys", "http", "conf", "runtime", "server", "upstream", "gateway", "modules", "mpm"]),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use conf::Level;
 use server::{Fields, Request, RequestBody, ScriptUse};
+use upstream::RemoteServer;
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::class::Class;
-use super::remote::{RemoteCall, RemoteProtocol, RemoteServer};
+use super::remote::{RemoteCall, RemoteProtocol};
 use super::run::PoolCall;
 use crate::caller::Caller;
 use crate::env;

@@ -16,11 +16,11 @@ use sys::time::Instant;
 use super::call::{BackendCall, StderrMessages};
 use super::lease::Lease;
 use super::manager_messages::Outcome;
-use super::stream::Stream;
 use crate::process;
 use crate::protocol::fastcgi;
 use crate::protocol::{End, Frames, Messages, Protocol};
 use crate::script::{Event, FIRST_PIECE, Failure, PIECE, Reached, Source, take_lines};
+use upstream::Stream;
 
 /// How many pieces are received or sent before others get their turn.
 const STEPS: usize = 16;

@@ -16,7 +16,7 @@ use super::class::{Class, Version};
 use super::lease_state::LeaseCell;
 use super::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
 use super::stats;
-use super::stream::Stream;
+use upstream::Stream;
 
 /// How much longer than the class says to wait for the manager's response: the manager itself reports an overlong wait.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -12,11 +12,11 @@ use super::class::Class;
 use super::exchange::BackendExchange;
 use super::lease::{Lease, NoBackend};
 use super::manager_messages::Outcome;
-use super::stream::Stream;
 use crate::caller::Caller;
 use crate::protocol::Protocol;
 use crate::script::{Failure, Reached, Script};
 use crate::{env, response};
+use upstream::Stream;
 
 /// How many backends a request may try, if one after the other is gone before it got the request.
 const TRIES: u32 = 3;

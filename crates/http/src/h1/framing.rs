@@ -102,7 +102,7 @@ fn check_codings(head: &Head, buf: &[u8]) -> Result<(), HeadError> {
 }
 
 /// One decimal number below 2^63, as Apache's signed offsets allow; no sign, no list.
-fn parse_length(value: &[u8]) -> Option<u64> {
+pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

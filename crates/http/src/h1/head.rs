@@ -9,7 +9,7 @@
 //! target must name a valid host (RFC 9110 section 4.2.1).
 
 mod error;
-mod parse;
+pub(crate) mod parse;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -123,7 +123,7 @@ impl Head {
     /// The head is malformed or too large. Close the connection after the response, because the start of the next request
     /// is unknown.
     pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
-        parse::parse(buf, limits, head)
+        parse::parse(buf, limits, head, parse::StartLine::Request)
     }
 
     /// Makes a head from its parts; writes the bytes that it refers to into `arena`, beginning with a request line. It

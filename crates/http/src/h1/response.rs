@@ -1,15 +1,16 @@
-//! Writing response heads.
+//! Writing heads: of responses, and of the requests that a gateway makes.
 
 use std::fmt;
 
 use crate::date::HttpDate;
 use crate::decimal::Decimal;
+use crate::h1::head::Version;
 use crate::scan::{is_field_value, is_token};
 use crate::status;
 
-/// A response head being appended to a buffer: status line, fields, and the empty line by [`end`](Self::end).
+/// A head being appended to a buffer: its first line, fields, and the empty line by [`end`](Self::end).
 ///
-/// The version is always HTTP/1.1, the server's own (RFC 9110 section 6.2), whatever the request had.
+/// The version of a response is always HTTP/1.1, the server's own (RFC 9110 section 6.2), whatever the request had.
 #[derive(Debug)]
 pub struct HeadWriter<'o> {
     out: &'o mut Vec<u8>,
@@ -22,7 +23,7 @@ pub struct BadField;
 
 impl fmt::Display for BadField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a response field has a malformed name or a control character in its value")
+        f.write_str("a field has a malformed name or a control character in its value")
     }
 }
 
@@ -51,6 +52,26 @@ impl<'o> HeadWriter<'o> {
         head.out.extend_from_slice(phrase);
         head.out.extend_from_slice(b"\r\n");
         Ok(head)
+    }
+
+    /// Appends a request line.
+    ///
+    /// # Errors
+    /// The method is not a token, or the target has a blank or a control character in it; nothing is written.
+    pub fn start_request(
+        out: &'o mut Vec<u8>,
+        method: &[u8],
+        target: &[u8],
+        version: Version,
+    ) -> Result<Self, BadField> {
+        let is_method = !method.is_empty() && method.iter().copied().all(is_token);
+        if !is_method || target.is_empty() || target.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+            return Err(BadField);
+        }
+        for part in [method, b" ", target, b" ", version.as_str().as_bytes(), b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+        Ok(HeadWriter { out })
     }
 
     /// Appends a field.

@@ -11,12 +11,13 @@ use conf::{
     Allowed, Cmd, Directive, InArgument as _, Keyed, Level, ModuleInfo, Outcome, Refusal, Setting, SettingsMap, row,
     settings,
 };
-use gateway::backend::remote::{Address, RemoteProtocol, RemoteServer};
+use gateway::backend::remote::RemoteProtocol;
 use gateway::backend::{self, authorize_at};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::PhaseHook::Later;
 use server::authz::{Authn, AuthnProvider, AuthzCheck, AuthzProvider, Verdict};
 use server::{Flow, Hook, Layer, Module, Order, Phase, Request};
+use upstream::{Address, RemoteServer};
 
 use super::mod_auth_basic::{challenge_of, credentials};
 use super::mod_authn_core::{self, Source, auth_type};

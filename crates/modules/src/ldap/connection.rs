@@ -8,11 +8,11 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use gateway::backend::remote::Address;
 use runtime::executor::{Descriptor, timeout};
 use server::dns;
 use sys::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use upstream::Address;
 
 use super::ber;
 use super::code::Code;

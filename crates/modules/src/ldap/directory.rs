@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use conf::Level;
-use gateway::backend::remote::Address;
 use runtime::executor::sleep;
 use runtime::release_worker;
 use server::Request;
+use upstream::Address;
 
 use super::cache::{self, COMPARES, SEARCHES};
 use super::code::Code;

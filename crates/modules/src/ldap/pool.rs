@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gateway::backend::remote::Address;
 use sys::time::Instant;
+use upstream::Address;
 
 use super::connection::{Connection, Identity};
 use crate::slots::Slots;

@@ -1,6 +1,6 @@
 //! URLs of directories (RFC 4516), as parsed by Apache.
 
-use gateway::backend::remote::Address;
+use upstream::Address;
 
 use super::message::Scope;
 

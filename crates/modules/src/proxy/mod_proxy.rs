@@ -3,7 +3,10 @@
 //! Apache manual: mod_proxy. The differences are in `docs/differences.md`; doubtful cases were measured on 2.4.71. As
 //! in Apache, the file name of a request contains its target: `proxy:fcgi://host/path`.
 
+mod forwarded;
+mod interpolate;
 mod map;
+mod reverse;
 mod scheme;
 mod schemes;
 mod serve;
@@ -12,13 +15,15 @@ mod settings;
 mod target;
 mod worker;
 
-use conf::directive::Args::{Flag, Iterate, Section, Take1, Take2, Words};
+use conf::directive::Args::{Flag, Iterate, Section, Take1, Take23, Words};
 use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
-pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, respond};
-use self::settings::{INHERIT, INTERPOLATE, ProxyDir, ProxyServer};
+pub(crate) use self::forwarded::{add_via, asks_first, drop_hop_by_hop, fields, host};
+pub(crate) use self::reverse::{cookie, location};
+pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
+use self::settings::{ADD_HEADERS, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer};
 pub(crate) use self::target::Target;
 
 pub(crate) static MODULE: Module = Module {
@@ -37,8 +42,8 @@ pub(crate) static MODULE: Module = Module {
     ],
 };
 
-/// Why settings about HTTP messages between proxy and backend have no effect.
-const OF_HTTP: &str = "It concerns HTTP to backends, which Tsubame does not speak yet.";
+const BUFFER: &str = "The kernel chooses the size.";
+const SPOKEN: &str = "The protocols are `http`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
 const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
 const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have yet.";
@@ -70,22 +75,22 @@ const DIRECTIVES: &[Directive] = &[
     refused("ProxyRemote", SERVER, "a scheme, partial URL or '*' and a proxy server"),
     refused("ProxyRemoteMatch", SERVER, "a regex pattern and a proxy server"),
     row("ProxyPassInterpolateEnv", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.interpolate, on)), on_or_off(INTERPOLATE), "Interpolate Env Vars in reverse Proxy"),
-    row("ProxyPass", CONF, Words(|c, words| set::add_pass(c, words, false)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
-    row("ProxyPassMatch", CONF, Words(|c, words| set::add_pass(c, words, true)), "", "a virtual path and a URL").differs("The protocols are `fcgi`, `scgi` and `uwsgi`; any other is refused."),
-    row("ProxyPassReverse", CONF, Words(|_, _| Ok(())), "", "a virtual path and a URL for reverse proxy behaviour").without_effect(OF_HTTP),
-    row("ProxyPassReverseCookiePath", CONF, Take2(|_, _, _| Ok(())), "", "Path rewrite rule for proxying cookies").without_effect(OF_HTTP),
-    row("ProxyPassReverseCookieDomain", CONF, Take2(|_, _, _| Ok(())), "", "Domain rewrite rule for proxying cookies").without_effect(OF_HTTP),
+    row("ProxyPass", CONF, Words(|c, words| set::add_pass(c, words, false)), "", "a virtual path and a URL").differs(SPOKEN),
+    row("ProxyPassMatch", CONF, Words(|c, words| set::add_pass(c, words, true)), "", "a virtual path and a URL").differs(SPOKEN),
+    row("ProxyPassReverse", CONF, Words(set::add_reverse), "", "a virtual path and a URL for reverse proxy behaviour"),
+    row("ProxyPassReverseCookiePath", CONF, Take23(|c, inner, outer, word| { let one = set::reverse(inner, outer, word)?; c.push(|d: &mut ProxyDir| &mut d.cookie_paths, one) }), "", "Path rewrite rule for proxying cookies"),
+    row("ProxyPassReverseCookieDomain", CONF, Take23(|c, inner, outer, word| { let one = set::reverse(inner, outer, word)?; c.push(|d: &mut ProxyDir| &mut d.cookie_domains, one) }), "", "Domain rewrite rule for proxying cookies"),
     refused("ProxyBlock", SERVER, "A list of names, hosts or domains to which the proxy will not connect"),
-    nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", OF_HTTP),
+    nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", BUFFER),
     row("ProxyIOBufferSize", SERVER, Take1(set::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("Data is passed on as it arrives."),
-    nothing("ProxyMaxForwards", SERVER, "-1", "The maximum number of proxies a request may be forwarded through.", OF_HTTP),
+    row("ProxyMaxForwards", SERVER, Take1(set::max_forwards), "-1", "The maximum number of proxies a request may be forwarded through."),
     row("NoProxy", SERVER, Iterate(|_, _| Ok(())), "", "A list of domains, hosts, or subnets to which the proxy will connect directly").without_effect(NO_FORWARD),
     nothing("ProxyDomain", SERVER, "", "The default intranet domain name (in absence of a domain in the URL)", NO_FORWARD),
-    row("ProxyVia", SERVER, Take1(|c, v| set::check_word(c, v, &["off", "on", "full", "block"])), "Off", "Configure Via: proxy header header to one of: on | off | block | full").without_effect(OF_HTTP),
+    row("ProxyVia", SERVER, Take1(set::via), "Off", "Configure Via: proxy header header to one of: on | off | block | full"),
     row("ProxyErrorOverride", CONF, Words(set::error_override), "Off", "use our error handling pages instead of the servers' we are proxying"),
-    row("ProxyPreserveHost", CONF, Flag(|_, _| Ok(())), "Off", "on if we should preserve host header while proxying").without_effect(OF_HTTP),
+    row("ProxyPreserveHost", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.preserve_host, on)), on_or_off(PRESERVE_HOST), "on if we should preserve host header while proxying"),
     row("ProxyTimeout", SERVER, Take1(set::timeout), "Timeout", "Set the timeout (in seconds) for a proxied connection. This overrides the server timeout"),
-    row("ProxyBadHeader", SERVER, Take1(|c, v| set::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").without_effect(OF_HTTP),
+    row("ProxyBadHeader", SERVER, Take1(|c, v| set::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").differs("A response with a malformed header is always an error."),
     refused("BalancerMember", CONF, "A balancer name and scheme with list of params"),
     nothing("BalancerGrowth", SERVER, "5", "Number of additional Balancers that can be added post-config", NO_BALANCERS),
     row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect(NO_BALANCERS),
@@ -94,8 +99,8 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyStatus", SERVER, Take1(|c, v| set::check_word(c, v, &["off", "on", "full"])), "Off", "Configure Status: proxy status to one of: on | off | full").without_effect(NO_PAGE),
     row("ProxySet", CONF, Words(set::parameters), "", "A balancer or worker name with list of params"),
     refused("ProxySourceAddress", SERVER, "Configure local source IP used for request forward"),
-    row("ProxyAddHeaders", CONF, Flag(|_, _| Ok(())), "On", "on if X-Forwarded-* headers should be added or completed").without_effect(OF_HTTP),
-    row("Proxy100Continue", CONF, Flag(|_, _| Ok(())), "On", "on if 100-Continue should be forwarded to the origin server, off if the proxy should handle it by itself").without_effect(OF_HTTP),
+    row("ProxyAddHeaders", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.add_headers, on)), on_or_off(ADD_HEADERS), "on if X-Forwarded-* headers should be added or completed"),
+    row("Proxy100Continue", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.forward_continue, on)), on_or_off(FORWARD_CONTINUE), "on if 100-Continue should be forwarded to the origin server, off if the proxy should handle it by itself"),
 ];
 
 #[cfg(test)]

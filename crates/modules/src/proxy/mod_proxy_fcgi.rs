@@ -29,6 +29,8 @@ pub(super) const SCHEME: Scheme = Scheme {
     name: "fcgi",
     module: "proxy_fcgi_module",
     port: 8000,
+    query: false,
+    reuse: false,
     path: set_path_info,
     handler: |request, destination| Box::pin(handle(request, destination)),
 };

@@ -21,6 +21,8 @@ pub(super) const SCHEME: Scheme = Scheme {
     name: "scgi",
     module: "proxy_scgi_module",
     port: 4000,
+    query: false,
+    reuse: false,
     path: set_path_info,
     handler: |request, destination| Box::pin(handle(request, destination)),
 };

@@ -23,6 +23,8 @@ pub(super) const SCHEME: Scheme = Scheme {
     name: "uwsgi",
     module: "proxy_uwsgi_module",
     port: 3031,
+    query: false,
+    reuse: false,
     path: |_, _| {},
     handler: |request, destination| Box::pin(handle(request, destination)),
 };

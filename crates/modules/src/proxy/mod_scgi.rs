@@ -7,9 +7,9 @@ use conf::directive::Args::{Flag, Take1, Take2, Take12};
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown};
 use gateway::backend::Head;
-use gateway::backend::remote::{Address, RemoteServer};
 use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
+use upstream::{Address, RemoteServer};
 
 use super::mod_proxy::{BackendProtocol, Destination, Target, prepare, respond};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};

@@ -1,5 +1,6 @@
 //! The body of a request, read on the handler's demand.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -132,6 +133,12 @@ impl RequestBody {
         self.lock().and_then(|state| state.unfiltered.clone()).unwrap_or_else(|| self.clone())
     }
 
+    /// This body with the pieces in front that were read from it already. `is_all`: nothing comes after them.
+    pub fn after(&self, read: Vec<Bytes>, is_all: bool) -> RequestBody {
+        let source = PutBack { read: read.into(), rest: self.clone(), is_all };
+        RequestBody::with(Box::new(source), Some(self.unfiltered()))
+    }
+
     /// The body as a stream: for filters, and for responses made from it.
     pub fn stream(&self) -> Box<dyn BodyStream> {
         Box::new(Read { body: self.clone(), length: self.length() })
@@ -216,6 +223,35 @@ impl RequestBody {
     /// The fields after it, once its end was read.
     pub fn trailers(&self) -> Fields {
         self.lock().map_or_else(Fields::default, |state| state.source.trailers())
+    }
+}
+
+/// A body, a part of which was read and put back.
+struct PutBack {
+    read: VecDeque<Bytes>,
+    rest: RequestBody,
+    is_all: bool,
+}
+
+impl BodySource for PutBack {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        match self.read.pop_front() {
+            Some(piece) => Poll::Ready(Ok(Some(piece))),
+            None if self.is_all => Poll::Ready(Ok(None)),
+            None => self.rest.poll_read(cx),
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.is_all.then(|| self.read.iter().map(|piece| piece.len() as u64).sum())
+    }
+
+    fn is_done(&self) -> bool {
+        self.read.is_empty() && (self.is_all || self.rest.is_done())
+    }
+
+    fn trailers(&self) -> Fields {
+        self.rest.trailers()
     }
 }
 

@@ -38,6 +38,8 @@ pub struct ResponseHead {
     pub allowed: Option<Vec<String>>,
     /// The maximum rate at which it is sent.
     pub rate_limit: Option<RateLimit>,
+    /// The response is that of another server, whose `Date` and `Server` stay (RFC 9110 sections 6.6.1 and 10.2.4).
+    pub is_passed_on: bool,
     /// The handler wants each piece of the body to reach the client as soon as it is there.
     pub flush: bool,
 }
@@ -58,6 +60,7 @@ impl Default for ResponseHead {
             output_filters: Vec::new(),
             allowed: None,
             rate_limit: None,
+            is_passed_on: false,
             flush: false,
         }
     }

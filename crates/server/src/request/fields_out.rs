@@ -56,9 +56,15 @@ impl Request {
         let has_type = has_body && self.response.content_type().is_some();
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
-        with_date(sys::time::realtime_coarse(), |date| put("Date", date))?;
-        if !self.server.software.is_empty() {
-            put("Server", self.server.software.as_bytes())?;
+        let passed_on = |name: &str| self.response.headers_out.get(name).filter(|_| self.response.is_passed_on);
+        match passed_on("Date") {
+            Some(date) => put("Date", &http::text::to_bytes(date))?,
+            None => with_date(sys::time::realtime_coarse(), |date| put("Date", date))?,
+        }
+        match passed_on("Server") {
+            Some(server) => put("Server", &http::text::to_bytes(server))?,
+            None if self.server.software.is_empty() => {}
+            None => put("Server", self.server.software.as_bytes())?,
         }
         // As in Apache both tables count, even with fields of the same name.
         for (name, value) in self.response.err_headers_out.iter().filter(|(name, _)| !is_vary(name)) {

@@ -11,5 +11,6 @@ mod harness;
 mod http;
 mod logs;
 mod mpm;
+mod proxy;
 mod scripts;
 mod tls;

@@ -13,8 +13,8 @@ use crate::backend::class::Version;
 use crate::backend::lease_state::LeaseCell;
 use crate::backend::policy::Activity;
 use crate::backend::reason::Reason;
-use crate::backend::stream::is_quiet;
 use crate::gate::Permit;
+use upstream::is_quiet;
 
 /// How many requests pass between two weighings of a backend.
 const WEIGHED_EACH: u64 = 1024;

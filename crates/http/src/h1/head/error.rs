@@ -1,9 +1,9 @@
-//! The errors of a request head.
+//! The errors of a head.
 
 use std::fmt;
 
-/// Why a request head or its framing was refused. All of these are the client's fault, all can be answered, and each
-/// one requires closing the connection.
+/// Why a head or its framing was refused. All of these are the sender's fault, and each one requires closing the
+/// connection. The texts speak of requests; those of responses are in [`BadResponse`](crate::h1::received::BadResponse).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeadError {
     /// The request line is longer than `LimitRequestLine`.
@@ -48,6 +48,8 @@ pub enum HeadError {
     BadTransferEncoding,
     /// A transfer coding other than `chunked`.
     UnknownTransferCoding,
+    /// The status line of a response is not `HTTP/1.d SP status SP reason`.
+    BadStatusLine,
 }
 
 impl HeadError {
@@ -87,6 +89,7 @@ impl HeadError {
             HeadError::EncodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 request",
             HeadError::BadTransferEncoding => "Transfer-Encoding does not end with a single chunked",
             HeadError::UnknownTransferCoding => "a transfer coding other than chunked",
+            HeadError::BadStatusLine => "the status line is malformed",
         }
     }
 

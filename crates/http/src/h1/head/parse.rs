@@ -1,4 +1,4 @@
-//! The parser of [`Head::parse`](super::Head::parse): line by line, so that it can stop after any line.
+//! The parser of heads: line by line, so that it can stop after any line.
 
 use std::collections::HashMap;
 
@@ -18,19 +18,28 @@ pub(super) struct Progress {
     /// The start of the first line that was not yet complete.
     at: usize,
     blank_lines: usize,
-    has_request_line: bool,
+    has_start_line: bool,
     is_under_way: bool,
     /// The length of the field that continuation lines would extend.
     field_len: usize,
 }
 
-pub(super) fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<Parse, HeadError> {
+/// What a head begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartLine {
+    /// A request's (RFC 9112 section 3).
+    Request,
+    /// A response's (RFC 9112 section 4).
+    Status,
+}
+
+pub(crate) fn parse(buf: &[u8], limits: &Limits, head: &mut Head, start: StartLine) -> Result<Parse, HeadError> {
     if !head.progress.is_under_way {
         head.clear();
     }
     // Spans are 32 bits wide; the limits end a head long before this does.
     let buf = &buf[..buf.len().min(u32::MAX as usize)];
-    let outcome = Parser { buf, limits, head }.run();
+    let outcome = Parser { buf, limits, head, start }.run();
     head.progress.is_under_way = outcome == Err(Stop::Partial);
     match outcome {
         Ok(len) => Ok(Parse::Complete { len }),
@@ -56,14 +65,20 @@ struct Parser<'a> {
     buf: &'a [u8],
     limits: &'a Limits,
     head: &'a mut Head,
+    start: StartLine,
 }
 
 impl Parser<'_> {
     /// Parses the rest of the head and returns its length.
     fn run(&mut self) -> Result<usize, Stop> {
-        if !self.head.progress.has_request_line {
-            self.blank_lines()?;
-            self.request_line()?;
+        if !self.head.progress.has_start_line {
+            match self.start {
+                StartLine::Request => {
+                    self.blank_lines()?;
+                    self.request_line()?;
+                }
+                StartLine::Status => self.status_line()?,
+            }
         }
         loop {
             let at = self.head.progress.at;
@@ -71,8 +86,10 @@ impl Parser<'_> {
                 None => return Err(Stop::Partial),
                 Some(b'\r' | b'\n') => {
                     let end = self.line_end(at)?;
-                    self.check_joined()?;
-                    self.check_host()?;
+                    if self.start == StartLine::Request {
+                        self.check_joined()?;
+                        self.check_host()?;
+                    }
                     return Ok(end);
                 }
                 Some(b' ' | b'\t') => self.continuation(at)?,
@@ -124,7 +141,39 @@ impl Parser<'_> {
         self.head.version = version;
         self.target(target_start, target_end)?;
         self.head.progress.at = next;
-        self.head.progress.has_request_line = true;
+        self.head.progress.has_start_line = true;
+        Ok(())
+    }
+
+    /// `HTTP-version SP status-code [ SP reason-phrase ] CRLF`, RFC 9112 section 4. As in Apache, the last space may be
+    /// missing. The status and the reason take the place of a request's method and target.
+    fn status_line(&mut self) -> Result<(), Stop> {
+        let start = self.head.progress.at;
+        let mut end = start;
+        loop {
+            end = find_below(self.buf, end, 0x20);
+            match self.byte_of_line(start, end)? {
+                b'\r' | b'\n' => break,
+                b'\t' => end += 1,
+                _ => return Err(HeadError::BadStatusLine.into()),
+            }
+        }
+        let next = self.line_end(end)?;
+        let line = &self.buf[start..end];
+        let version = match line.get(..9) {
+            Some(b"HTTP/1.0 ") => Version::Http10,
+            Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9', b' ']) => Version::Http11,
+            _ => return Err(HeadError::BadStatusLine.into()),
+        };
+        match line[9..] {
+            [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] | [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9', b' ', ..] => {}
+            _ => return Err(HeadError::BadStatusLine.into()),
+        }
+        self.head.version = version;
+        self.head.method = Span::new(start + 9, start + 12);
+        self.head.target = Span::new((start + 13).min(end), end);
+        self.head.progress.at = next;
+        self.head.progress.has_start_line = true;
         Ok(())
     }
 
@@ -234,7 +283,11 @@ impl Parser<'_> {
         }
         if let Some(known) = known {
             let is_first = self.head.index.note(known, number);
-            if known == KnownField::Host && !is_first && (self.limits.strict || !self.is_the_same_host(value)) {
+            if known == KnownField::Host
+                && !is_first
+                && self.start == StartLine::Request
+                && (self.limits.strict || !self.is_the_same_host(value))
+            {
                 return Err(HeadError::SeveralHosts.into());
             }
         }

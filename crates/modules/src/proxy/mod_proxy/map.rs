@@ -1,11 +1,12 @@
 //! From a request's path to the URL of a backend.
 
 use conf::fnmatch::{Flags, fnmatch};
-use conf::pattern::{Captures, TooLong, substitute};
+use conf::pattern::{Captures, substitute};
 use conf::{Level, Origin};
 use http::text::to_bytes;
 use server::{Flow, NOCANON, Request, TO_BACKEND};
 
+use super::interpolate::interpolated;
 use super::scheme::Scheme;
 use super::schemes::scheme;
 use super::settings::{Matcher, Pass, ProxyDir, ProxyServer, Url};
@@ -102,19 +103,6 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     Some(Flow::Ok)
 }
 
-/// Replaces `${NAME}` in a text by variables of the request.
-fn interpolated(request: &Request, text: &str) -> Result<String, TooLong> {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some((before, (name, behind))) =
-        rest.split_once("${").and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
-    {
-        out.extend([before, request.env_value(name).unwrap_or_default()]);
-        rest = behind;
-        TooLong::check(out.len(), server::TEXT_MAX)?;
-    }
-    Ok(out + rest)
-}
-
 /// For proxied requests, `<Proxy>` sections apply instead of those about files.
 pub(super) fn sections(request: &mut Request) -> Flow {
     let Some(url) = request.mapped.backend_url().map(str::to_string) else { return Flow::Declined };
@@ -145,19 +133,27 @@ pub(super) fn canonical(request: &mut Request) -> Flow {
     };
     let Some(scheme) = scheme(request, &target.scheme) else { return Flow::Declined };
     if !request.notes.contains(NOCANON) {
-        target.path = escaped(&target.path);
-    } else if target.path.bytes().any(|byte| byte == b'?' || byte < b' ' || byte == 0x7f) {
+        complete(request, &mut target, scheme);
+    } else if !scheme.query && target.path.bytes().any(|byte| byte == b'?' || byte < b' ' || byte == 0x7f) {
         let text = format!("AH10414: To be forwarded path contains control characters or '?' ({})", target.path);
         request.log(scheme.module.trim_end_matches("_module"), Level::Error, text);
         return Flow::Status(403);
     }
     canonical_port(&mut target, scheme);
-    if !target.path.starts_with('/') {
-        target.path.insert(0, '/');
-    }
     set(request, &target);
     (scheme.path)(request, &target);
     Flow::Ok
+}
+
+/// Escapes the path of a target, and adds the request's query.
+pub(super) fn complete(request: &Request, target: &mut Target, scheme: &Scheme) {
+    target.path = escaped(&target.path);
+    if !target.path.starts_with('/') {
+        target.path.insert(0, '/');
+    }
+    if let Some(args) = request.data.args.as_ref().filter(|_| scheme.query) {
+        target.path.extend(["?", args]);
+    }
 }
 
 /// Omits the protocol's default port.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use conf::Level;
 use gateway::backend::Head;
-use gateway::backend::remote::{RemoteCall, RemoteProtocol, RemoteServer};
+use gateway::backend::remote::{RemoteCall, RemoteProtocol};
 use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
+use upstream::RemoteServer;
 
 use super::target::Target;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -20,6 +21,10 @@ pub(crate) struct Scheme {
     pub(crate) module: &'static str,
     /// The port of a URL that names none.
     pub(crate) port: u16,
+    /// Whether its URLs have a query: the request's.
+    pub(crate) query: bool,
+    /// Whether connections to a backend that the configuration names stay open unless it says otherwise.
+    pub(crate) reuse: bool,
     /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
     /// Sends the request to the backend, and makes the response from its answer.
@@ -36,6 +41,18 @@ pub(crate) struct Destination {
     pub(crate) timeout: Duration,
     /// Whether each piece of the response goes out at once.
     pub(crate) flush: bool,
+}
+
+/// A failure of a backend, as Apache reports it: in the log, and on the page.
+pub(crate) fn proxy_error(request: &mut Request, status: u16, message: &str) -> HandlerResult {
+    request.log("proxy", Level::Error, format!("AH00898: {message} returned by {}", request.data.uri));
+    let note = format!(
+        "The proxy server could not handle the request<p>Reason: <strong>{}</strong></p>",
+        http::uri::escape_html(message)
+    );
+    request.notes.set("error-notes", note);
+    request.response.set_status_line(status, format!("{status} Proxy Error"));
+    HandlerResult::Status(status)
 }
 
 /// How a module talks to a backend.

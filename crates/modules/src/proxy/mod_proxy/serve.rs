@@ -1,12 +1,12 @@
 //! From the URL of a backend to its response.
 
 use conf::Level;
-use gateway::backend::remote::{Address, Keep, RemoteServer};
 use server::core::CoreServer;
 use server::{HandlerResult, Request, TO_BACKEND, Waiting};
+use upstream::{Address, Keep, RemoteServer};
 
-use super::map::{SOCKET, canonical_port, set};
-use super::scheme::Destination;
+use super::map::{SOCKET, canonical_port, complete, set};
+use super::scheme::{Destination, proxy_error};
 use super::schemes::scheme;
 use super::settings::{ProxyDir, ProxyServer};
 use super::target::Target;
@@ -27,8 +27,8 @@ fn named_url(request: &Request) -> Option<&str> {
 
 /// The conditions for passing a request on. `None`: they are met.
 pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
-    if let Some(status) = no_forwards(request) {
-        return Some(HandlerResult::Status(status));
+    if let Some(refused) = no_forwards(request) {
+        return Some(refused);
     }
     let mapped = request.mapped.backend_url();
     let is_named = mapped.is_none();
@@ -42,7 +42,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     };
     let Some(scheme) = scheme(request, &target.scheme) else {
         let text = format!(
-            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks fcgi, scgi and uwsgi to \
+            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks http, fcgi, scgi and uwsgi to \
              backends, each with the module mod_proxy_NAME, which LoadModule loads.",
             request.data.uri, target.scheme
         );
@@ -51,6 +51,9 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     };
     if is_named {
         canonical_port(&mut target, scheme);
+        if scheme.query {
+            complete(request, &mut target, scheme);
+        }
         set(request, &target);
         if parameters(request, &target).is_none() {
             // Nothing is configured for the backend: as in Apache, its connections serve one request each.
@@ -70,9 +73,9 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
 }
 
 /// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request is not passed on.
-fn no_forwards(request: &Request) -> Option<u16> {
-    let text = request.header("Max-Forwards")?;
-    if matches!(&*request.data.method, "TRACE" | "OPTIONS") {
+fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
+    let text = request.header("Max-Forwards")?.into_owned();
+    if matches!(&*request.data.method, "TRACE" | "OPTIONS") && text.trim() == "0" {
         return None;
     }
     let why = match text.trim().parse::<u32>() {
@@ -84,8 +87,7 @@ fn no_forwards(request: &Request) -> Option<u16> {
             "Max-Forwards request header could not be parsed"
         }
     };
-    request.log("proxy", Level::Error, format!("AH00898: {why} returned by {}", request.data.uri));
-    Some(400)
+    Some(proxy_error(request, 400, why))
 }
 
 /// The settings of a backend.
@@ -98,11 +100,16 @@ fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
 fn destination(request: &Request, mut target: Target) -> Destination {
     // The choice of the backend depends on it, too.
     target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
-    let known = parameters(request, &target).unwrap_or_default();
+    let known = parameters(request, &target);
+    let scheme = scheme(request, &target.scheme);
+    // Nothing is configured for a backend that only a rule names: its connections serve one request each.
+    let reuses = |known: &Parameters| known.reuse.unwrap_or(scheme.is_some_and(|scheme| scheme.reuse));
+    let is_kept = known.as_ref().is_some_and(reuses);
+    let known = known.unwrap_or_default();
     let conf = request.host::<ProxyServer>();
     let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let timeout = known.timeout.unwrap_or(own);
-    let port = target.port.or_else(|| scheme(request, &target.scheme).map(|scheme| scheme.port)).unwrap_or_default();
+    let port = target.port.or(scheme.map(|scheme| scheme.port)).unwrap_or_default();
     let socket = target.socket.as_ref();
     let address = match socket {
         Some(path) if path.starts_with('/') => Address::Unix(path.clone()),
@@ -114,12 +121,8 @@ fn destination(request: &Request, mut target: Target) -> Destination {
         None => format!("{}:{port}", target.host),
     };
     let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
-    let server = RemoteServer {
-        address,
-        name,
-        connect: known.connect.unwrap_or(timeout),
-        keep: Some(keep).filter(|_| known.reuse == Some(true)),
-    };
+    let server =
+        RemoteServer { address, name, connect: known.connect.unwrap_or(timeout), keep: Some(keep).filter(|_| is_kept) };
     Destination { target, server, timeout, flush: known.flush == Some(true) }
 }
 

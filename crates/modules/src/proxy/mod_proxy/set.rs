@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use conf::fnmatch::is_pattern;
 use conf::pattern::{Flags, Regex};
-use conf::values::{atoi, number};
+use conf::values::{atoi, number, one_of};
 use conf::words::words;
 use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, SettingsMap};
 use server::{Layer, TO_BACKEND};
 
 use super::schemes::SCHEMES;
-use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Url};
+use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Reverse, Url, Via};
 use super::target::{InvalidTarget, Target};
 use super::worker::{Parameters, Worker};
 
@@ -115,7 +115,7 @@ fn pass_options<'a>(
         match word.to_ascii_lowercase().as_str() {
             "nocanon" => options.nocanon = true,
             "interpolate" => options.interpolate = true,
-            // These protocols have no query in a URL.
+            // The variables of FastCGI have no query in a URL.
             "noquery" => {}
             _ => match word.split_once('=') {
                 None if in_location && url.starts_with('/') => {
@@ -137,6 +137,47 @@ fn pass_options<'a>(
 /// The regular expression in argument `number`.
 fn regex(number: usize, pattern: &str, message: &str) -> Result<Regex, Refusal> {
     Regex::new(pattern, Flags::default()).map_err(|error| Refusal::pattern(number, 0, &error, message))
+}
+
+/// `ProxyPassReverse`
+pub(super) fn add_reverse(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+    let in_location =
+        cmd.place.path.clone().filter(|_| ["<Location", "<LocationMatch"].iter().any(|name| cmd.place.inside(name)));
+    let is_interpolate = |word: &String| word.eq_ignore_ascii_case("interpolate");
+    let (outer, inner, interpolate) = match (in_location, all) {
+        (Some(path), [url]) => (path.to_string(), url, false),
+        (Some(path), [url, word]) if is_interpolate(word) => (path.to_string(), url, true),
+        (Some(_), _) => {
+            return Err(Refusal::argument(2, "ProxyPassReverse can not have a path when defined in a location"));
+        }
+        (None, [path, url]) => (path.clone(), url, false),
+        (None, [path, url, word]) if is_interpolate(word) => (path.clone(), url, true),
+        (None, _) => return Err(Refusal::missing("ProxyPassReverse needs a path when not defined in a location")),
+    };
+    let reverse = Reverse { inner: inner.clone(), outer, interpolate };
+    cmd.push(|d: &mut ProxyDir| &mut d.reverse, Arc::new(reverse))
+}
+
+/// `ProxyPassReverseCookiePath` and `ProxyPassReverseCookieDomain`: the words after the directive.
+pub(super) fn reverse(inner: &str, outer: &str, word: Option<&str>) -> Result<Arc<Reverse>, Refusal> {
+    let interpolate = match word {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case("interpolate") => true,
+        Some(_) => return Err(Refusal::argument(3, "the third argument can only be interpolate")),
+    };
+    Ok(Arc::new(Reverse { inner: inner.to_string(), outer: outer.to_string(), interpolate }))
+}
+
+/// `ProxyVia`
+pub(super) fn via(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("off", Via::Off), ("on", Via::On), ("full", Via::Full), ("block", Via::Block)];
+    let via = one_of(value, &table).ok_or("ProxyVia must be one of: off | on | full | block")?;
+    cmd.server_set(|s: &mut ProxyServer| &mut s.via, via)
+}
+
+/// `ProxyMaxForwards`
+pub(super) fn max_forwards(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    cmd.server_set(|s: &mut ProxyServer| &mut s.max_forwards, atoi(value))
 }
 
 fn define(cmd: &mut Cmd<'_>, worker: Worker) {

@@ -11,6 +11,11 @@ use super::worker::Worker;
 
 pub(super) const INTERPOLATE: bool = false;
 pub(super) const INHERIT: bool = true;
+pub(super) const PRESERVE_HOST: bool = false;
+pub(super) const ADD_HEADERS: bool = true;
+pub(super) const FORWARD_CONTINUE: bool = true;
+pub(super) const VIA: Via = Via::Off;
+pub(super) const MAX_FORWARDS: i32 = -1;
 
 settings! {
     /// The settings of a server.
@@ -23,6 +28,8 @@ settings! {
         pub(super) workers: Listed<Arc<Worker>>,
         pub(super) timeout: Setting<Duration>,
         pub(super) inherit: Setting<bool> = INHERIT,
+        pub(super) via: Setting<Via> = VIA,
+        pub(super) max_forwards: Setting<i32> = MAX_FORWARDS,
     }
 }
 
@@ -32,7 +39,37 @@ settings! {
         pub(super) pass: Setting<Arc<Pass>>,
         pub(super) error_override: Setting<ErrorOverride>,
         pub(super) interpolate: Setting<bool> = INTERPOLATE,
+        pub(super) preserve_host: Setting<bool> = PRESERVE_HOST,
+        pub(super) add_headers: Setting<bool> = ADD_HEADERS,
+        pub(super) forward_continue: Setting<bool> = FORWARD_CONTINUE,
+        pub(super) reverse: Listed<Arc<Reverse>>,
+        pub(super) cookie_paths: Listed<Arc<Reverse>>,
+        pub(super) cookie_domains: Listed<Arc<Reverse>>,
     }
+}
+
+/// `ProxyVia`: what is done with the field `Via` (RFC 9110 section 7.6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// It is passed on as it is.
+    Off,
+    /// This server is added to it.
+    On,
+    /// The same, with the server's software.
+    Full,
+    /// It is removed from requests.
+    Block,
+}
+
+/// `ProxyPassReverse` and the like: a text of the backend, and what takes its place.
+#[derive(Debug)]
+pub(super) struct Reverse {
+    /// A URL, path or domain of the backend.
+    pub(super) inner: String,
+    /// That of this server.
+    pub(super) outer: String,
+    /// Variables in both are replaced.
+    pub(super) interpolate: bool,
 }
 
 /// `ProxyPass` or `ProxyPassMatch`.

@@ -43,6 +43,15 @@ fn lines_as_apache_takes_them() {
         ("ProxySet fcgi://h max=1", "ProxySet can not find 'fcgi://h' Worker."),
         ("ProxyPass /x fcgi://h:8000\nProxySet fcgi://h max=1", ""),
         ("ProxyErrorOverride On 404 500", ""),
+        ("ProxyPass /x http://h:8080/a retry=0 keepalive=on ping=1", ""),
+        ("ProxyPassReverse /x http://h/", ""),
+        ("ProxyPassReverse http://h/", "ProxyPassReverse needs a path when not defined in a location"),
+        ("<Location /x>\nProxyPassReverse http://h/ interpolate\n</Location>", ""),
+        (
+            "<Location /x>\nProxyPassReverse /y http://h/\n</Location>",
+            "ProxyPassReverse can not have a path when defined in a location",
+        ),
+        ("ProxyPassReverseCookiePath /a /b interpolate", ""),
         (
             "ProxyErrorOverride On 200",
             "ProxyErrorOverride: status codes to intercept must be valid HTTP Status Codes >=400 && <600",
@@ -59,8 +68,8 @@ fn lines_as_apache_takes_them() {
 /// Unsupported features are refused, and never mistaken for something else.
 #[test]
 fn unsupported_features_are_refused() {
-    for scheme in ["http", "https", "ws", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {
-        let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, scgi, uwsgi");
+    for scheme in ["https", "ws", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {
+        let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, http, scgi, uwsgi");
         for line in [
             format!("ProxyPass /x {scheme}://h/"),
             format!("ProxyPassMatch ^/(.*)$ {scheme}://h/$1"),
@@ -72,8 +81,9 @@ fn unsupported_features_are_refused() {
             assert_eq!(apply(&line).err(), Some(want.clone()), "{line}");
         }
     }
-    let line = "SetHandler proxy:http://h/";
-    let want = "SetHandler proxy:http://h/: Tsubame does not speak http to backends yet; it speaks fcgi, scgi, uwsgi";
+    let line = "SetHandler proxy:https://h/";
+    let want =
+        "SetHandler proxy:https://h/: Tsubame does not speak https to backends yet; it speaks fcgi, http, scgi, uwsgi";
     assert_eq!(apply(line).err().as_deref(), Some(want));
     assert!(apply("SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"").is_ok());
     for line in [

@@ -102,9 +102,10 @@ fn inode(target: &str) -> Option<&str> {
     target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
 }
 
-/// The sockets of all TCP connections, except those to PostgreSQL's port.
+/// The sockets of all TCP connections, except those to PostgreSQL's port and to servers behind a proxy.
 fn connections() -> BTreeSet<String> {
-    let database = format!(":{:04X}", crate::harness::postgres::PORT);
-    let others = ["tcp", "tcp6"].into_iter().flat_map(tcp).filter(|socket| !socket.remote.ends_with(&database));
+    let kept = [crate::harness::postgres::PORT, crate::proxy::origin::PORT].map(|port| format!(":{port:04X}"));
+    let is_kept = |socket: &Socket| kept.iter().any(|port| socket.remote.ends_with(port));
+    let others = ["tcp", "tcp6"].into_iter().flat_map(tcp).filter(|socket| !is_kept(socket));
     others.map(|socket| socket.inode).collect()
 }

@@ -376,9 +376,12 @@ fn clients_that_go() {
 #[test]
 fn unsupported_protocols_are_refused() {
     let cases = [
-        ("ProxyPass / http://127.0.0.1/", "Tsubame does not speak http to backends yet; it speaks fcgi, scgi, uwsgi"),
+        (
+            "ProxyPass / https://127.0.0.1/",
+            "Tsubame does not speak https to backends yet; it speaks fcgi, http, scgi, uwsgi",
+        ),
         ("ProxyPass / balancer://x/", "Tsubame does not speak balancer to backends yet"),
-        ("<Location /x>\nSetHandler proxy:http://127.0.0.1/\n</Location>", "does not speak http to backends yet"),
+        ("<Location /x>\nSetHandler proxy:ajp://127.0.0.1/\n</Location>", "does not speak ajp to backends yet"),
         ("ProxyRequests On", "asks for a forward proxy, which Tsubame is not"),
         ("ProxyRemote * http://127.0.0.1/", "Tsubame does not have ProxyRemote yet"),
         ("ProxyPass / /x", "must be absolute"),

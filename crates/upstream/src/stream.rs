@@ -1,4 +1,4 @@
-//! A connection to a backend.
+//! A connection, read and written without blocking.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,9 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use sys::watch::{Interest, Watched, watch};
 
-/// Our side of it.
+/// Our side of a connection to a server behind this one.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     fd: Arc<OwnedFd>,
     watched: Option<Watched>,
     /// Whether the reactor reports when it can be written to.
@@ -18,17 +18,17 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Takes a non-blocking socket. The reactor watches it once there is something to wait for.
-    pub(crate) fn new(fd: Arc<OwnedFd>) -> Stream {
+    pub fn new(fd: Arc<OwnedFd>) -> Stream {
         Stream { fd, watched: None, writes: false }
     }
 
     /// The connection for the next request, with the reactor's state of it.
-    pub(crate) fn hand_on(&mut self) -> Stream {
+    pub fn hand_on(&mut self) -> Stream {
         Stream { fd: self.fd.clone(), watched: self.watched.take(), writes: self.writes }
     }
 
     /// Whether nothing has come over it, and it has not ended.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         is_quiet(&self.fd)
     }
 
@@ -48,7 +48,7 @@ impl Stream {
     }
 
     /// Reads into the spare room of `into`. `Ok(0)` is the end.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         let watched = self.watched(false)?;
         loop {
             let mut ready = ready!(watched.poll_read_ready(cx))?;
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// Sends as much as possible.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         if !self.writes {
             match sys::socket::send(&self.fd, from, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -78,6 +78,6 @@ impl Stream {
 
 /// Whether nothing has come over a connection, and it has not ended. Unsolicited output of a backend belongs to no
 /// response.
-pub(crate) fn is_quiet(connection: &OwnedFd) -> bool {
+pub fn is_quiet(connection: &OwnedFd) -> bool {
     sys::socket::peek(connection, &mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

@@ -1,0 +1,229 @@
+//! HTTP/1.1 to servers behind this one.
+//!
+//! Apache manual: mod_proxy_http. What the fields of each message become was measured on 2.4.71. Unlike Apache this
+//! refuses responses that two readers could read differently, and it streams the bodies of requests.
+
+mod response;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use conf::{Level, ModuleInfo};
+use gateway::body_buffer::{IN_MEMORY, buffer_body};
+use http::{HeadWriter, Version};
+use server::{BodyError, HandlerResult, Module, Request};
+use upstream::http1::{Coding, Exchange, Failure};
+use upstream::{Keep, Stream, pool};
+
+use super::mod_proxy::{Destination, Scheme, asks_first, fields, host, proxy_error};
+
+pub(crate) static MODULE: Module = Module {
+    info: ModuleInfo { id: "proxy_http_module", source: "mod_proxy_http.c", linked: false, directives: &[] },
+    hooks: &[],
+};
+
+/// `http://`, for mod_proxy.
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "http",
+    module: "proxy_http_module",
+    port: 80,
+    query: true,
+    reuse: true,
+    path: |_, _| {},
+    handler: |request, destination| Box::pin(handle(request, destination)),
+};
+
+/// The module's name in log lines.
+const NAME: &str = "proxy_http";
+/// The methods whose effect is the same if a request arrives twice (RFC 9110 section 9.2.2).
+const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+/// How much of a body of unknown length may be here already without its end, in bytes: 16 KB, as in Apache.
+const PRESENT_MAX: usize = 16 * 1024;
+/// A request that must not be sent twice goes over a kept connection only if that was in use so recently: the server may
+/// be about to close one that has been idle for longer.
+const YOUNG: Duration = Duration::from_secs(1);
+
+async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
+    if has_ended(request) {
+        return last_stop(request);
+    }
+    let body = match outgoing_body(request).await {
+        Ok(body) => body,
+        Err(status) => return HandlerResult::Status(status),
+    };
+    let keep = destination.server.keep.filter(|_| !request.env.contains("proxy-nokeepalive"));
+    let head = match head(request, &destination, body.as_ref(), keep) {
+        Ok(head) => head,
+        Err(status) => return HandlerResult::Status(status),
+    };
+    let may_repeat = body.is_none() && IDEMPOTENT.contains(&&*request.data.method);
+    let is_first = request.client().keepalives.load(std::sync::atomic::Ordering::Relaxed) == 0;
+    let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
+    let within = (!may_repeat).then_some(YOUNG);
+    let address = &destination.server.address;
+    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(address, keep, within));
+    loop {
+        let is_kept = kept.is_some();
+        let socket = match kept.take() {
+            Some(socket) => socket,
+            None => match connect(request, &destination).await {
+                Ok(socket) => socket,
+                Err(status) => return HandlerResult::Status(status),
+            },
+        };
+        let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
+        let mut exchange = Exchange::new(Stream::new(socket.clone()), head.clone(), outgoing, destination.timeout);
+        if asks_first(request) {
+            exchange.hold_body();
+        }
+        let begun = response::final_head(request, &mut exchange).await;
+        match begun {
+            Ok(()) => {
+                let back = keep.map(|keep| Back { destination: destination.server.address.clone(), keep, socket });
+                return response::make(request, exchange, &destination, back);
+            }
+            Err(response::NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
+            Err(why) => return response::failed(request, &destination, why),
+        }
+    }
+}
+
+/// A connection that goes back to those that are kept.
+pub(super) struct Back {
+    destination: upstream::Address,
+    keep: Keep,
+    socket: Arc<OwnedFd>,
+}
+
+impl Back {
+    /// Gives it back. Nobody else may watch it any more.
+    pub(super) fn give(self) {
+        pool::give(self.destination, self.keep, self.socket);
+    }
+}
+
+async fn connect(request: &Request, destination: &Destination) -> Result<Arc<OwnedFd>, u16> {
+    let connected = upstream::connect(request, &destination.server, "HTTP").await;
+    if connected.is_err() {
+        let text = format!("AH01114: HTTP: failed to make connection to backend: {}", destination.target.host);
+        request.log(NAME, Level::Error, text);
+    }
+    connected.map(Arc::new)
+}
+
+/// Whether this server is the last that the request may reach (`Max-Forwards`, RFC 9110 section 7.6.2).
+fn has_ended(request: &Request) -> bool {
+    matches!(&*request.data.method, "OPTIONS" | "TRACE")
+        && request.header("Max-Forwards").is_some_and(|text| text.trim() == "0")
+}
+
+/// The response to a request that may go no further.
+fn last_stop(request: &mut Request) -> HandlerResult {
+    if request.data.method != "OPTIONS" {
+        return HandlerResult::Status(405);
+    }
+    let allowed = request.allowed_methods();
+    request.response.headers_out.set("Allow", allowed);
+    HandlerResult::Body(server::Body::Empty)
+}
+
+/// The body of the request, and how it goes out; `None`: there is none. `Err`: it cannot be read.
+async fn outgoing_body(request: &mut Request) -> Result<Option<(server::RequestBody, Coding)>, u16> {
+    if request.body.is_none() {
+        return Ok(None);
+    }
+    if request.body.length().is_none()
+        && (request.env.contains("proxy-sendcl") || request.env.contains("force-proxy-request-1.0"))
+        && let Err(why) = buffer_body(request, IN_MEMORY, u64::MAX).await
+    {
+        request.log(NAME, Level::Error, format!("AH01089: the request body: {why}"));
+        return Err(why.status());
+    }
+    if request.body.length().is_none() && !asks_first(request) {
+        gather_present(request).await.map_err(|error| {
+            request.log(NAME, Level::Error, "AH01095: Error reading request entity data");
+            error.status()
+        })?;
+    }
+    let coding = if request.body.length().is_some() { Coding::Length } else { Coding::Chunked };
+    Ok(Some((request.body.clone(), coding)))
+}
+
+/// Reads the part of a body of unknown length that is here already. If that is all, its length is known now: many servers
+/// understand no other bodies.
+async fn gather_present(request: &mut Request) -> Result<(), BodyError> {
+    let mut pieces: Vec<Bytes> = Vec::new();
+    let mut length = 0;
+    let has_ended = loop {
+        let body = &request.body;
+        let step = std::future::poll_fn(|cx| Poll::Ready(body.poll_read(cx))).await;
+        match step {
+            Poll::Ready(Ok(Some(piece))) => {
+                length += piece.len();
+                pieces.push(piece);
+                if length >= PRESENT_MAX {
+                    break false;
+                }
+            }
+            Poll::Ready(Ok(None)) => break true,
+            Poll::Ready(Err(error)) => return Err(error),
+            Poll::Pending => break false,
+        }
+    };
+    request.body = request.body.after(pieces, has_ended);
+    Ok(())
+}
+
+/// The head of the request to the backend. `Err`: it cannot be sent.
+fn head(
+    request: &Request,
+    destination: &Destination,
+    body: Option<&(server::RequestBody, Coding)>,
+    keep: Option<Keep>,
+) -> Result<Vec<u8>, u16> {
+    let version = match request.env.contains("force-proxy-request-1.0") {
+        true => Version::Http10,
+        false => Version::Http11,
+    };
+    let mut out = Vec::with_capacity(1024);
+    let bytes = |text| http::text::to_bytes(text);
+    let target = &destination.target;
+    let start = HeadWriter::start_request(&mut out, &bytes(&request.data.method), &bytes(&target.path), version);
+    let Ok(mut head) = start else {
+        let text = format!("AH10415: To be forwarded path contains control characters or spaces ({})", target.path);
+        request.log(NAME, Level::Error, text);
+        return Err(403);
+    };
+    let mut fields = fields(request);
+    if !asks_first(request) {
+        fields.remove("Expect");
+    }
+    let host = host(request, target);
+    let length = match body {
+        Some((body, Coding::Length)) => Some(("Content-Length", body.length().unwrap_or_default().to_string())),
+        Some((_, Coding::Chunked)) => Some(("Transfer-Encoding", "chunked".to_string())),
+        // The client says that its body is empty.
+        None => request.header("Content-Length").map(|length| ("Content-Length", length.into_owned())),
+    };
+    let connection = match (version, keep) {
+        (Version::Http10, _) => None,
+        (_, Some(_)) => Some(("Connection", "Keep-Alive".to_string())),
+        (_, None) => Some(("Connection", "close".to_string())),
+    };
+    let last = length.iter().chain(&connection).map(|(name, value)| (*name, value.as_str()));
+    for (name, value) in [("Host", host.as_str())].into_iter().chain(fields.iter()).chain(last) {
+        if head.field(name, &bytes(value)).is_err() {
+            request.log(
+                NAME,
+                Level::Error,
+                format!("the field {name} cannot be passed on: it holds a control character"),
+            );
+            return Err(400);
+        }
+    }
+    head.end();
+    Ok(out)
+}

@@ -1,0 +1,250 @@
+//! From the response of a backend to that of the server.
+
+use std::io;
+
+use bytes::Bytes;
+use conf::Level;
+use http::h1::received::{BadResponse, ResponseHead};
+use http::text::from_bytes;
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
+use upstream::http1::{Exchange, Failure};
+
+use super::{Back, NAME, proxy_error};
+use crate::proxy::mod_proxy::{Destination, add_via, cookie, drop_hop_by_hop, location};
+
+/// How many interim responses a backend may send to a request, as in Apache.
+const INTERIM_MAX: usize = 10;
+/// The fields with a URL that `ProxyPassReverse` is about.
+const WITH_URL: [&str; 4] = ["Location", "Content-Location", "URI", "Destination"];
+
+/// Why there is no response to pass on.
+pub(super) enum NoResponse {
+    /// The exchange has failed.
+    Failure(Failure),
+    /// There are too many interim responses.
+    TooManyInterim,
+    /// The backend speaks another protocol, which nobody has asked for.
+    Switched(String),
+}
+
+impl From<Failure> for NoResponse {
+    fn from(failure: Failure) -> NoResponse {
+        NoResponse::Failure(failure)
+    }
+}
+
+/// Waits for the final head of a response, and passes interim ones on.
+pub(super) async fn final_head(request: &mut Request, exchange: &mut Exchange) -> Result<(), NoResponse> {
+    let mut interim = 0;
+    loop {
+        exchange.next_head().await?;
+        let (head, bytes) = exchange.head();
+        let status = head.status(bytes);
+        match status {
+            200.. => return Ok(()),
+            101 => {
+                let protocol = head.field(bytes, http::KnownField::Upgrade).unwrap_or(b"n/a");
+                return Err(NoResponse::Switched(from_bytes(protocol).into_owned()));
+            }
+            // Whoever reads the body of the request asks the client for it.
+            100 => exchange.ask_for_body(),
+            _ => {
+                let fields = fields_of(head, bytes);
+                if let Err(error) = request.send_interim(status, &fields).await {
+                    request.log_os(NAME, Level::Debug, &error, format!("the interim response {status} is not sent"));
+                }
+            }
+        }
+        interim += 1;
+        if interim > INTERIM_MAX {
+            return Err(NoResponse::TooManyInterim);
+        }
+    }
+}
+
+/// The fields of a head that concern more than one connection.
+fn fields_of(head: &ResponseHead, bytes: &[u8]) -> Fields {
+    let mut fields = Fields::default();
+    for (name, value) in head.fields(bytes) {
+        fields.add(from_bytes(name).into_owned(), from_bytes(value));
+    }
+    drop_hop_by_hop(&mut fields);
+    fields.remove("Proxy-Authenticate");
+    fields
+}
+
+/// Makes the response from one whose final head has come. `back` takes the connection when it is free.
+pub(super) fn make(
+    request: &mut Request,
+    mut exchange: Exchange,
+    destination: &Destination,
+    back: Option<Back>,
+) -> HandlerResult {
+    let (head, bytes) = exchange.head();
+    let status = head.status(bytes);
+    let line = format!("{status} {}", from_bytes(head.reason(bytes)));
+    let announced = from_bytes(head.field(bytes, http::KnownField::ContentLength).unwrap_or_default());
+    let announced = announced.parse().ok();
+    let mut fields = fields_of(head, bytes);
+    let to_head = request.data.header_only;
+    let length = match exchange.begin_body(to_head) {
+        Ok(length) => length,
+        Err(bad) => return failed(request, destination, Failure::Malformed(bad).into()),
+    };
+    request.response.set_status_line(status, line);
+    reverse(request, &mut fields);
+    add_via(request, &mut fields);
+    match fields.get("Content-Type") {
+        Some(text) => request.response.set_script_type(text.to_string()),
+        None => request.response.clear_content_type(),
+    }
+    fields.remove("Content-Type");
+    request.response.content_encoding = fields.joined("Content-Encoding");
+    fields.remove("Content-Encoding");
+    for (name, value) in fields.iter() {
+        request.response.headers_out.add(name.to_string(), value.to_string());
+    }
+    // The backend has applied the request's conditions.
+    request.response.no_local_copy = true;
+    request.response.is_passed_on = true;
+    request.response.flush = destination.flush;
+    if to_head {
+        free(exchange, back);
+        return HandlerResult::Body(Body::Stream(Box::new(Unsent(announced))));
+    }
+    match exchange.whole() {
+        Ok(Some(body)) => {
+            free(exchange, back);
+            HandlerResult::Body(if body.is_empty() { Body::Empty } else { Body::Bytes(body) })
+        }
+        Ok(None) => {
+            let speaker = request.speaker();
+            HandlerResult::Body(Body::Stream(Box::new(Passed { exchange: Some(exchange), back, length, speaker })))
+        }
+        Err(failure) => failed(request, destination, failure.into()),
+    }
+}
+
+/// Puts the names of this server in the place of the backend's.
+fn reverse(request: &Request, fields: &mut Fields) {
+    for name in WITH_URL {
+        if let Some(url) = fields.get(name).and_then(|url| location(request, url)) {
+            fields.set(name, url);
+        }
+    }
+    if fields.contains("Set-Cookie") {
+        let mut changed = Fields::default();
+        for (name, value) in fields.iter() {
+            let cookie = name.eq_ignore_ascii_case("Set-Cookie").then(|| cookie(request, value)).flatten();
+            changed.add(name.to_string(), cookie.unwrap_or_else(|| value.to_string()));
+        }
+        *fields = changed;
+    }
+}
+
+/// Gives the connection of a complete exchange back, if it can carry another one.
+fn free(exchange: Exchange, back: Option<Back>) {
+    let is_reusable = exchange.is_reusable();
+    drop(exchange);
+    if let Some(back) = back.filter(|_| is_reusable) {
+        back.give();
+    }
+}
+
+/// Logs why there is no response, and makes the server's own.
+pub(super) fn failed(request: &mut Request, destination: &Destination, why: NoResponse) -> HandlerResult {
+    let name = &destination.server.name;
+    match why {
+        NoResponse::Failure(Failure::Body(error)) => {
+            request.log(NAME, Level::Error, "AH01095: Error reading request entity data");
+            HandlerResult::Status(error.status())
+        }
+        NoResponse::Failure(failure @ (Failure::Lost(_) | Failure::TimedOut)) => {
+            let status = if matches!(failure, Failure::TimedOut) { 504 } else { 502 };
+            let text = format!("AH01102: error reading status line from remote server {name}: {failure}");
+            request.log(NAME, Level::Error, text);
+            proxy_error(request, status, "Error reading from remote server")
+        }
+        NoResponse::Failure(Failure::Malformed(bad)) => {
+            let what = match bad {
+                BadResponse::Head(http::HeadError::BadStatusLine) => "AH01102: error reading status line from",
+                _ => "AH01106: bad HTTP/1.1 header returned by",
+            };
+            request.log(NAME, Level::Error, format!("{what} {name}: {bad}"));
+            proxy_error(request, 502, "Error reading from remote server")
+        }
+        NoResponse::Failure(failure @ Failure::Chunks(_)) => {
+            request.log(NAME, Level::Error, format!("AH01110: error reading response: {failure} ({name})"));
+            HandlerResult::Status(502)
+        }
+        NoResponse::TooManyInterim => {
+            let text = format!("Too many ({}) interim responses from origin server", INTERIM_MAX + 1);
+            proxy_error(request, 502, &text)
+        }
+        NoResponse::Switched(protocol) => {
+            proxy_error(request, 502, &format!("Unexpected Upgrade: {protocol} (expecting n/a)"))
+        }
+    }
+}
+
+/// The body of a response to `HEAD`: only its length is known.
+struct Unsent(Option<u64>);
+
+impl BodyStream for Unsent {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async { None })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0
+    }
+}
+
+/// The body of a backend's response, passed on as it comes.
+struct Passed {
+    /// `None`: it is complete, or has failed.
+    exchange: Option<Exchange>,
+    back: Option<Back>,
+    length: Option<u64>,
+    /// The request for error log lines, while the real one is on its way.
+    speaker: Box<Request>,
+}
+
+impl Passed {
+    async fn piece(&mut self) -> Option<io::Result<Bytes>> {
+        let exchange = self.exchange.as_mut()?;
+        match exchange.next_piece().await {
+            Ok(Some(piece)) => {
+                if exchange.is_reusable() {
+                    self.end();
+                }
+                Some(Ok(piece))
+            }
+            Ok(None) => {
+                self.end();
+                None
+            }
+            Err(failure) => {
+                self.exchange = None;
+                self.speaker.log(NAME, Level::Error, format!("AH01110: error reading response: {failure}"));
+                Some(Err(io::Error::other(failure.to_string())))
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            free(exchange, self.back.take());
+        }
+    }
+}
+
+impl BodyStream for Passed {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(self.piece())
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}

@@ -1,0 +1,5 @@
+//! Servers behind this one.
+
+mod connections;
+mod http_same_as_apache;
+pub mod origin;

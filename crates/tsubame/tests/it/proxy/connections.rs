@@ -1,0 +1,104 @@
+//! Connections to servers behind this one: kept, lost, refused; and bodies in both directions.
+
+use std::sync::atomic::Ordering;
+
+use crate::harness::mpm::Mpm;
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::proxy::origin::Origin;
+
+fn configuration(origin: &Origin) -> String {
+    format!("ProxyPass /app/ http://{}/\nProxyPass /dead/ http://${{ADDR}}:1/\n", origin.address)
+}
+
+/// One connection after the other serves many requests, and a new one takes the place of one that the server has closed.
+#[test]
+fn connections_are_kept() {
+    let site = Site::new();
+    let origin = Origin::start(site.ip);
+    let text = configuration(&origin) + "StartServers 1\nMaxRequestWorkers 1\nServerLimit 1\n";
+    let server = Server::start(Mpm::Prefork, &site, &text);
+    let mut client = server.client();
+    for _ in 0..20 {
+        assert_eq!(client.get("/app/bare").text(), "hi");
+    }
+    assert_eq!(origin.connections.load(Ordering::Relaxed), 1);
+    for turn in 2..5 {
+        origin.close_all();
+        assert_eq!(client.get("/app/bare").text(), "hi", "a lost connection is nothing that the client notices");
+        assert_eq!(origin.connections.load(Ordering::Relaxed), turn);
+    }
+    // What nobody has asked for is no answer to the next request.
+    assert_eq!(client.get("/app/end-extra").text(), "hi");
+    assert_eq!(client.get("/app/chunked").text(), "abcde");
+    assert_eq!(client.get("/app/both").text(), "hi");
+    assert_eq!(client.get("/app/bare").text(), "hi");
+}
+
+/// A server that is not there, or that nobody can understand.
+#[test]
+fn bad_servers() {
+    for mpm in Mpm::ALL {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let server = Server::start(mpm, &site, &configuration(&origin));
+        server.announce("AH00957: HTTP: attempt to connect to");
+        server.announce("AH01114: HTTP: failed to make connection to backend");
+        assert_eq!(server.get("/dead/x").status, 503);
+        for (name, why) in [
+            ("end-lengths", "its Content-Length is malformed, or given twice"),
+            ("end-coding", "it has a transfer coding other than chunked"),
+            ("end-page", "the status line is malformed"),
+        ] {
+            server.announce(why);
+            server.announce("AH00898: Error reading from remote server");
+            let response = server.get(&format!("/app/{name}"));
+            assert_eq!((response.status, &*response.reason), (502, "Proxy Error"), "{name}");
+            assert!(response.text().contains("Reason: <strong>Error reading from remote server</strong>"));
+        }
+        server.announce("AH01110: error reading response");
+        assert_eq!(server.get("/app/end-chunks").status, 502);
+        assert_eq!(server.get("/app/bare").text(), "hi");
+    }
+}
+
+/// Interim responses go through, but not without end.
+#[test]
+fn interim_responses() {
+    for mpm in Mpm::ALL {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let server = Server::start(mpm, &site, &configuration(&origin));
+        let mut client = server.client();
+        client.send("GET /app/hints HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let (bytes, _) = client.rest();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            text.starts_with("HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\n"),
+            "{text}"
+        );
+        server.announce("AH00898: Too many (11) interim responses from origin server");
+        assert_eq!(server.get("/app/end-flood").status, 502);
+    }
+}
+
+/// Bodies go through as they come, whatever their length.
+#[test]
+fn large_bodies() {
+    for mpm in Mpm::ALL {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let server = Server::start(mpm, &site, &configuration(&origin));
+        let body = "x".repeat(3_000_000);
+        let mut client = server.client();
+        let head = "POST /app/echo HTTP/1.1\r\nHost: localhost\r\n";
+        let text = client.request(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).text();
+        assert!(text.contains("\nContent-Length: 3000000\n") && text.ends_with(&body), "{mpm}");
+        let text = client
+            .request(format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len()))
+            .text();
+        assert!(text.contains("\nTransfer-Encoding: chunked\n") && text.ends_with("0\r\n\r\n"), "{mpm}");
+        let text = client.request(format!("{head}Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc")).text();
+        assert!(text.contains("\nExpect: 100-continue\n") && text.ends_with("\n\nabc"), "{mpm}: {text}");
+    }
+}

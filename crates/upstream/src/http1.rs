@@ -1,0 +1,422 @@
+//! One request and its response over a connection, in HTTP/1.1 (RFC 9112).
+//!
+//! The request's body goes out while the response is awaited and read: neither side can make the other wait for ever.
+//! Nothing is gathered. A response's body is passed on in the pieces in which it is received, without being copied.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::io::Write as _;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::h1::chunked::{ChunkError, Chunked, Step};
+use http::h1::received::{BadResponse, BodyEnd, ResponseHead};
+use http::{Limits, Parse};
+use runtime::executor::Timer;
+use server::{BodyError, RequestBody};
+use sys::time::Instant;
+
+use crate::stream::Stream;
+
+/// The room for the first bytes of a response: most are no longer.
+const FIRST_PIECE: usize = 8 * 1024;
+/// The room for each further piece of a body, in bytes.
+const PIECE: usize = 64 * 1024;
+/// How many pieces of a request go out before its response gets a turn.
+const STEPS: usize = 16;
+/// How long a server may take to ask for a body that the client sends only if it is asked to (RFC 9110 section 10.1.1).
+/// Then it is sent all the same.
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// How the body of a request goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// As it is: its length is in the head.
+    Length,
+    /// In chunks.
+    Chunked,
+}
+
+/// Why there is no response, or no more of it.
+#[derive(Debug)]
+pub enum Failure {
+    /// The connection ended too early. `None`: the server closed it.
+    Lost(Option<io::Error>),
+    /// The response is malformed.
+    Malformed(BadResponse),
+    /// The chunks of its body are malformed.
+    Chunks(ChunkError),
+    /// The server has been silent for too long.
+    TimedOut,
+    /// The rest of the request's body cannot be read.
+    Body(BodyError),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Lost(None) => f.write_str("it closed the connection"),
+            Failure::Lost(Some(error)) => f.write_str(&sys::describe(error)),
+            Failure::Malformed(bad) => bad.fmt(f),
+            Failure::Chunks(bad) => bad.fmt(f),
+            Failure::TimedOut => f.write_str("it has been silent for too long"),
+            Failure::Body(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The body of the request, on its way out.
+struct Outgoing {
+    body: RequestBody,
+    coding: Coding,
+    /// It is not read before the server asks for it, or this moment has come.
+    held: Option<Instant>,
+}
+
+/// What remains of a response's body.
+#[derive(Debug)]
+enum Rest {
+    /// Its head has not been taken yet.
+    Unknown,
+    Length(u64),
+    Chunked(Box<Chunked>),
+    Close,
+    /// It is complete.
+    Nothing,
+}
+
+/// What has come over the connection.
+enum Came {
+    Bytes,
+    End,
+    /// Nothing yet, but others should have a turn.
+    Nothing,
+}
+
+/// A request and its response.
+pub struct Exchange {
+    stream: Stream,
+    /// The bytes to send next.
+    unsent: Bytes,
+    outgoing: Option<Outgoing>,
+    /// The server reads no further.
+    input_closed: bool,
+    /// The next piece of the request's body has to come from the client.
+    awaiting_client: bool,
+    /// The start of the response, until its head has been taken.
+    received: Vec<u8>,
+    head: ResponseHead,
+    head_length: usize,
+    /// Received after the head, and not yet looked at.
+    undecoded: Bytes,
+    /// Decoded, and not yet passed on.
+    decoded: Bytes,
+    rest: Rest,
+    /// The server lets the connection stay open.
+    keeps: bool,
+    has_begun: bool,
+    timer: Timer,
+    timeout: Duration,
+    /// The last time that something happened.
+    active: Instant,
+}
+
+impl Exchange {
+    /// Sends a request over a connection: its head, and after that its body, if there is one. `timeout`: how long the
+    /// server may be silent.
+    pub fn new(stream: Stream, head: Vec<u8>, body: Option<(RequestBody, Coding)>, timeout: Duration) -> Exchange {
+        let outgoing = body.map(|(body, coding)| Outgoing { body, coding, held: None });
+        Exchange {
+            stream,
+            unsent: head.into(),
+            outgoing,
+            input_closed: false,
+            awaiting_client: false,
+            received: Vec::new(),
+            head: ResponseHead::default(),
+            head_length: 0,
+            undecoded: Bytes::new(),
+            decoded: Bytes::new(),
+            rest: Rest::Unknown,
+            keeps: false,
+            has_begun: false,
+            timer: Timer::default(),
+            timeout,
+            active: Instant::now(),
+        }
+    }
+
+    /// Leaves the request's body unread until the server has asked for it with [`ask_for_body`](Self::ask_for_body), or
+    /// has not done so for a second.
+    pub fn hold_body(&mut self) {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.held = Some(Instant::now() + CONTINUE_WAIT);
+        }
+    }
+
+    /// The server has asked for the body (`100 Continue`).
+    pub fn ask_for_body(&mut self) {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.held = None;
+        }
+    }
+
+    /// Whether anything of a response has come.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Waits for the next head, interim or final; [`head`](Self::head) shows it.
+    ///
+    /// # Errors
+    /// There is none, and the connection is of no further use.
+    pub async fn next_head(&mut self) -> Result<(), Failure> {
+        if self.head_length > 0 {
+            self.received.drain(..self.head_length);
+            self.head_length = 0;
+        }
+        loop {
+            if !self.received.is_empty()
+                && let Parse::Complete { len } = self.head.parse(&self.received).map_err(Failure::Malformed)?
+            {
+                self.head_length = len;
+                return Ok(());
+            }
+            match poll_fn(|cx| self.poll_more(cx)).await? {
+                Came::Bytes => {}
+                Came::End => return Err(Failure::Lost(None)),
+                Came::Nothing => runtime::yield_now().await,
+            }
+        }
+    }
+
+    /// The head that has come last, and the bytes that it refers to.
+    pub fn head(&self) -> (&ResponseHead, &[u8]) {
+        (&self.head, &self.received[..self.head_length])
+    }
+
+    /// Goes on to the body of the response whose head has come last. `to_head`: the request's method was `HEAD`. Returns
+    /// the body's length, if it is known.
+    ///
+    /// # Errors
+    /// Nobody can tell where the body ends.
+    pub fn begin_body(&mut self, to_head: bool) -> Result<Option<u64>, BadResponse> {
+        let end = self.head.body_end(&self.received, to_head)?;
+        self.keeps = self.head.keeps_connection(&self.received);
+        self.undecoded = Bytes::from(std::mem::take(&mut self.received));
+        self.undecoded.advance(std::mem::take(&mut self.head_length));
+        let (rest, length) = match end {
+            BodyEnd::None | BodyEnd::Length(0) => (Rest::Nothing, Some(0)),
+            BodyEnd::Length(length) => (Rest::Length(length), Some(length)),
+            BodyEnd::Chunked => (Rest::Chunked(Box::new(Chunked::new(&Limits::default()))), None),
+            BodyEnd::Close => (Rest::Close, None),
+        };
+        self.rest = rest;
+        Ok(length)
+    }
+
+    /// The whole body of the response, if it has been received already.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn whole(&mut self) -> Result<Option<Bytes>, Failure> {
+        let mut pieces = Vec::new();
+        let is_whole = loop {
+            match self.decode()? {
+                Some(piece) if piece.is_empty() => break true,
+                Some(piece) => pieces.push(piece),
+                None => break false,
+            }
+        };
+        let joined = match pieces.as_mut_slice() {
+            [piece] => std::mem::take(piece),
+            pieces => pieces.concat().into(),
+        };
+        if is_whole {
+            return Ok(Some(joined));
+        }
+        self.decoded = joined;
+        Ok(None)
+    }
+
+    /// The next piece of the response's body; `None` at its end.
+    ///
+    /// # Errors
+    /// The body is incomplete.
+    pub async fn next_piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        // The client's time does not count as the server's.
+        self.active = Instant::now();
+        if !self.decoded.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.decoded)));
+        }
+        loop {
+            match self.decode()? {
+                Some(piece) if piece.is_empty() => return Ok(None),
+                Some(piece) => return Ok(Some(piece)),
+                None => {}
+            }
+            match poll_fn(|cx| self.poll_more(cx)).await? {
+                Came::Bytes => {}
+                Came::End if matches!(self.rest, Rest::Close) => {
+                    self.rest = Rest::Nothing;
+                    self.keeps = false;
+                }
+                Came::End => return Err(Failure::Lost(None)),
+                Came::Nothing => runtime::yield_now().await,
+            }
+        }
+    }
+
+    /// The next piece of what has been received; an empty one is the end, and `None` means that more has to come.
+    fn decode(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if matches!(self.rest, Rest::Nothing) {
+                return Ok(Some(Bytes::new()));
+            }
+            if self.undecoded.is_empty() {
+                return Ok(None);
+            }
+            match &mut self.rest {
+                Rest::Nothing | Rest::Unknown => return Ok(None),
+                Rest::Close => return Ok(Some(std::mem::take(&mut self.undecoded))),
+                Rest::Length(left) => {
+                    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(self.undecoded.len());
+                    *left -= length as u64;
+                    if *left == 0 {
+                        self.rest = Rest::Nothing;
+                    }
+                    return Ok(Some(self.undecoded.split_to(length)));
+                }
+                Rest::Chunked(chunked) => match chunked.decode(&self.undecoded).map_err(Failure::Chunks)? {
+                    Step::More => self.undecoded.clear(),
+                    Step::Data(range) => {
+                        self.undecoded.advance(range.start);
+                        return Ok(Some(self.undecoded.split_to(range.len())));
+                    }
+                    Step::End(length) => {
+                        self.undecoded.advance(length);
+                        self.rest = Rest::Nothing;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Whether the connection can carry another request: this one and its response are complete, nothing has come after
+    /// that, and the server lets it stay open.
+    pub fn is_reusable(&self) -> bool {
+        self.keeps
+            && matches!(self.rest, Rest::Nothing)
+            && self.undecoded.is_empty()
+            && self.decoded.is_empty()
+            && self.unsent.is_empty()
+            && self.outgoing.is_none()
+            && !self.input_closed
+    }
+
+    /// The connection and what has come after the head, for another protocol that goes on over it.
+    pub fn into_tunnel(mut self) -> (Stream, Bytes) {
+        let mut rest = Bytes::from(std::mem::take(&mut self.received));
+        rest.advance(self.head_length);
+        (self.stream, rest)
+    }
+
+    /// Moves the request on, and waits for more of the response.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<Came, Failure>> {
+        let has_more_input = self.send(cx).map_err(Failure::Body)?;
+        // Beyond the head, `received` is empty, and what comes goes on at once.
+        self.received.reserve(if matches!(self.rest, Rest::Unknown) { FIRST_PIECE } else { PIECE });
+        match self.stream.poll_read(cx, &mut self.received) {
+            Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Came::End)),
+            Poll::Ready(Ok(_)) => {
+                if !matches!(self.rest, Rest::Unknown) {
+                    self.undecoded = std::mem::take(&mut self.received).into();
+                }
+                self.has_begun = true;
+                self.active = Instant::now();
+                return Poll::Ready(Ok(Came::Bytes));
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(Failure::Lost(Some(error)))),
+            Poll::Pending if has_more_input => return Poll::Ready(Ok(Came::Nothing)),
+            Poll::Pending => {}
+        }
+        if let Some(held) = self.outgoing.as_ref().and_then(|outgoing| outgoing.held) {
+            return self.timer.poll_passed(cx, held).map(|()| {
+                self.ask_for_body();
+                Ok(Came::Nothing)
+            });
+        }
+        if self.awaiting_client {
+            // The server may be waiting for the request, and so are we: its body has its own deadline.
+            self.active = Instant::now();
+            return Poll::Pending;
+        }
+        self.timer.poll_passed(cx, self.active + self.timeout).map(|()| Err(Failure::TimedOut))
+    }
+
+    /// Moves the request on; `true`: there may be more of it, but the response gets its turn.
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
+        for _ in 0..STEPS {
+            while !self.unsent.is_empty() {
+                match self.stream.poll_write(cx, &self.unsent) {
+                    Poll::Pending => return Ok(false),
+                    Poll::Ready(Ok(sent)) => {
+                        self.unsent.advance(sent);
+                        self.active = Instant::now();
+                    }
+                    // It may have answered all the same.
+                    Poll::Ready(Err(_)) => {
+                        self.input_closed = true;
+                        self.unsent.clear();
+                    }
+                }
+            }
+            self.awaiting_client = false;
+            let Some(outgoing) = &self.outgoing else { return Ok(false) };
+            if self.input_closed || outgoing.held.is_some() {
+                return Ok(false);
+            }
+            match outgoing.body.poll_read(cx) {
+                Poll::Pending => {
+                    self.awaiting_client = true;
+                    return Ok(false);
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(piece)) => {
+                    let coding = outgoing.coding;
+                    if piece.is_none() {
+                        self.outgoing = None;
+                    }
+                    self.unsent = match coding {
+                        Coding::Length => piece.unwrap_or_default(),
+                        Coding::Chunked => chunk(piece.as_deref().unwrap_or_default()),
+                    };
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A chunk with this content (RFC 9112 section 7.1); the last one if that is empty.
+fn chunk(content: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(content.len() + 16);
+    // Writing into memory never fails.
+    let _ = write!(out, "{:x}\r\n", content.len());
+    out.extend_from_slice(content);
+    out.extend_from_slice(b"\r\n");
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks() {
+        assert_eq!(&*chunk(b""), b"0\r\n\r\n");
+        assert_eq!(&*chunk(&[b'x'; 17]), b"11\r\nxxxxxxxxxxxxxxxxx\r\n");
+    }
+}

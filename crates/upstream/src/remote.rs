@@ -1,0 +1,44 @@
+//! A server that already runs.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// The path of a Unix socket.
+    Unix(String),
+    /// A port of a host, given by name or number.
+    Tcp(String, u16),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "unix:{path}"),
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// Connections stay open after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// How many idle ones a child keeps.
+    pub max: usize,
+    /// How long, if there is a limit.
+    pub idle: Option<Duration>,
+}
+
+/// A server that already runs.
+#[derive(Clone, Debug)]
+pub struct RemoteServer {
+    /// Its address.
+    pub address: Address,
+    /// Its name in messages, as in its URL.
+    pub name: String,
+    /// How long it may take to accept a connection.
+    pub connect: Duration,
+    /// Whether connections stay open.
+    pub keep: Option<Keep>,
+}
