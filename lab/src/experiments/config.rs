@@ -9,4 +9,5 @@ pub(crate) mod lighttpd;
 pub(crate) mod many;
 pub(crate) mod mpm;
 pub(crate) mod nginx;
+pub(crate) mod origin;
 pub(crate) mod php_fpm;

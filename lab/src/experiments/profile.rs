@@ -62,6 +62,8 @@ pub(crate) enum Profile {
     PhpFpm,
     /// The same over persistent connections.
     PhpKept,
+    /// Bare, with everything passed on to an HTTP server over connections that stay open.
+    Proxied,
     /// Bare, with one process of mod_fcgid.
     OneBackend,
     /// Bare, with the right number of workers for scripts of 200 MB in 1 GB.
@@ -114,6 +116,7 @@ impl Profile {
             Self::Fcgid => ("fcgid", "mod_fcgid"),
             Self::PhpFpm => ("php-fpm", "php-fpm"),
             Self::PhpKept => ("php-kept", "php-fpm, connections kept"),
+            Self::Proxied => ("proxied", ""),
             Self::OneBackend => ("one-backend", "mod_fcgid"),
             Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
             Self::Unconfigured => ("unconfigured", ""),

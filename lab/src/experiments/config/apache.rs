@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::experiments::config::{debian, many, mpm, php_fpm};
+use crate::experiments::config::{debian, many, mpm, origin, php_fpm};
 use crate::experiments::profile::Profile;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{BACKLOG, KEEP_ALIVE_SECONDS, Site};
@@ -44,7 +44,7 @@ fn recipe(site: &Site, mpm: &str, modules: &str) -> Result<Recipe> {
         files,
         arguments: ["-d", &directory, "-f", &path, "-DFOREGROUND"].map(str::to_owned).to_vec(),
         environment,
-        backend: php_fpm::backend(site),
+        backend: php_fpm::backend(site).or_else(|| origin::backend(site)),
     })
 }
 
@@ -56,7 +56,7 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
     };
     let load: String =
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
-    let scripts = scripts(site, modules);
+    let scripts = scripts(site, modules) + &proxied(site, modules);
     let overrides = if site.profile == Profile::Htaccess { "    AllowOverride All\n" } else { "" };
     let tls = tls(site, modules);
     let many = many::apache(site, modules);
@@ -108,6 +108,16 @@ SSLCertificateKeyFile {}
         certificate.display(),
         key.display()
     )
+}
+
+/// The part for a server that passes everything on.
+fn proxied(site: &Site, modules: &str) -> String {
+    if !origin::is_wanted(site) {
+        return String::new();
+    }
+    let load = |name: &str| format!("LoadModule {name}_module {modules}/mod_{name}.so\n");
+    let socket = origin::socket(site);
+    load("proxy") + &load("proxy_http") + &format!("ProxyPass / unix:{}|http://localhost/\n", socket.display())
 }
 
 /// The part for scripts, which are started by the worker itself or by a daemon.

@@ -1,5 +1,6 @@
 //! h2o: one thread.
 
+use crate::experiments::config::origin;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{CAPACITY, KEEP_ALIVE_SECONDS, Site};
 use crate::machine::error::Result;
@@ -11,6 +12,7 @@ pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     Ok(Recipe {
         files: vec![ConfigFile::composed("h2o.conf", configuration(site))],
         arguments: ["-m", "worker", "-c", &path].map(str::to_owned).to_vec(),
+        backend: origin::backend(site),
         ..Recipe::default()
     })
 }
@@ -29,7 +31,14 @@ fn configuration(site: &Site) -> String {
         ),
         None => String::new(),
     };
-    let (documents, directory) = (site.documents.display(), site.directory.display());
+    let directory = site.directory.display();
+    let handler = match origin::is_wanted(site) {
+        true => format!(
+            "proxy.preserve-host: ON\n        proxy.reverse.url: \"http://[unix:{}]/\"",
+            origin::socket(site).display()
+        ),
+        false => format!("file.dir: {}", site.documents.display()),
+    };
     format!(
         "\
 {user}num-threads: 1
@@ -45,7 +54,7 @@ listen:
   default:
     paths:
       /:
-        file.dir: {documents}
+        {handler}
 "
     )
 }

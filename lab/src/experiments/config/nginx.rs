@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::experiments::config::{many, php_fpm};
+use crate::experiments::config::{many, origin, php_fpm};
 use crate::experiments::profile::Profile;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{BACKLOG, CAPACITY, KEEP_ALIVE_SECONDS, Site};
@@ -19,12 +19,12 @@ pub(crate) fn recipe(site: &Site, open_file_cache: bool) -> Result<Recipe> {
         ]
         .concat(),
         arguments: ["-p", &format!("{directory}/"), "-e", "error.log", "-c", "nginx.conf"].map(str::to_owned).to_vec(),
-        backend: php_fpm::backend(site),
+        backend: php_fpm::backend(site).or_else(|| origin::backend(site)),
         ..Recipe::default()
     })
 }
 
-/// How many connections to php-fpm a process keeps open.
+/// How many connections to a server behind it a process keeps open.
 const KEPT: u32 = 4;
 
 /// The settings for PHP: how many processes, the lines of `http`, and those of `server`.
@@ -50,6 +50,23 @@ fn php(site: &Site) -> (u32, String, String) {
     (2, upstream, location)
 }
 
+/// The same for a server that passes everything on.
+fn proxied(site: &Site) -> (u32, String, String) {
+    let upstream =
+        format!("    upstream origin {{ server unix:{}; keepalive 128; }}\n", origin::socket(site).display());
+    let location = "\
+        location / {
+            proxy_pass http://origin;
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Host $host;
+            proxy_set_header X-Forwarded-Server $server_name;
+        }
+";
+    (1, upstream, location.to_owned())
+}
+
 /// The settings for TLS: the words after an address, and the lines of `server`.
 fn tls(site: &Site) -> (&'static str, String) {
     let Some(Identity { certificate, key }) = &site.identity else { return ("", String::new()) };
@@ -72,7 +89,7 @@ fn configuration(site: &Site, open_file_cache: bool) -> String {
         Profile::ManyConnections => 60_000,
         _ => CAPACITY,
     };
-    let (processes, upstream, location) = php(site);
+    let (processes, upstream, location) = if origin::is_wanted(site) { proxied(site) } else { php(site) };
     let [of_many, in_first, servers] = many::nginx(site);
     let user = match &site.account {
         Some(account) => format!("user {} {};\n", account.user, account.group),
