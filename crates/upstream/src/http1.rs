@@ -197,13 +197,9 @@ impl Exchange {
         (&self.head, &self.received[..self.head_length])
     }
 
-    /// Goes on to the body of the response whose head has come last. `to_head`: the request's method was `HEAD`. Returns
-    /// the body's length, if it is known.
-    ///
-    /// # Errors
-    /// Nobody can tell where the body ends.
-    pub fn begin_body(&mut self, to_head: bool) -> Result<Option<u64>, BadResponse> {
-        let end = self.head.body_end(&self.received, to_head)?;
+    /// Goes on to the body of the response whose head has come last, and [ends](ResponseHead::body_end) there. Returns the
+    /// body's length, if it is known.
+    pub fn begin_body(&mut self, end: BodyEnd) -> Option<u64> {
         self.keeps = self.head.keeps_connection(&self.received);
         self.undecoded = Bytes::from(std::mem::take(&mut self.received));
         self.undecoded.advance(std::mem::take(&mut self.head_length));
@@ -214,7 +210,7 @@ impl Exchange {
             BodyEnd::Close => (Rest::Close, None),
         };
         self.rest = rest;
-        Ok(length)
+        length
     }
 
     /// The whole body of the response, if it has been received already.

@@ -4,6 +4,7 @@
 //! chosen by the administrator. It is strict where leniency would let two readers see two different responses: a
 //! `Content-Length` that is no number, or two that differ, and transfer codings that we did not ask for.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::h1::framing::parse_length;
@@ -104,6 +105,12 @@ impl ResponseHead {
     #[must_use]
     pub fn field<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<&'h [u8]> {
         self.head.field(buf, name)
+    }
+
+    /// The values of all fields called `name`, joined by `, `.
+    #[must_use]
+    pub fn combined<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<Cow<'h, [u8]>> {
+        self.head.combined(buf, name)
     }
 
     /// Whether one of the options of `Connection` is this one.

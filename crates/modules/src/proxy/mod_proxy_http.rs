@@ -197,10 +197,9 @@ fn head(
         request.log(NAME, Level::Error, text);
         return Err(403);
     };
-    let mut fields = fields(request);
-    if !asks_first(request) {
-        fields.remove("Expect");
-    }
+    let is_asked = asks_first(request);
+    let fields = fields(request);
+    let fields = fields.iter().filter(|(name, _)| is_asked || !name.eq_ignore_ascii_case("Expect"));
     let host = host(request, target);
     let length = match body {
         Some((body, Coding::Length)) => Some(("Content-Length", body.length().unwrap_or_default().to_string())),
@@ -214,7 +213,9 @@ fn head(
         (_, None) => Some(("Connection", "close".to_string())),
     };
     let last = length.iter().chain(&connection).map(|(name, value)| (*name, value.as_str()));
-    for (name, value) in [("Host", host.as_str())].into_iter().chain(fields.iter()).chain(last) {
+    for (name, value) in
+        [("Host", host.as_str())].into_iter().chain(fields.map(|(name, value)| (&**name, &**value))).chain(last)
+    {
         if head.field(name, &bytes(value)).is_err() {
             request.log(
                 NAME,

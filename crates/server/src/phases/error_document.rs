@@ -122,6 +122,7 @@ fn clear_entity(request: &mut Request, status: u16) {
         response.headers_out.set("Location", location);
     }
     response.content_encoding = None;
+    response.is_passed_on = false;
     response.content_languages.clear();
     response.clear_content_type();
 }

@@ -1,56 +1,76 @@
 //! What a proxy changes in the fields of a message on its way (RFC 9110 section 7.6).
 
+use std::borrow::Cow;
+
 use http::Version;
-use server::{Fields, Request};
+use server::Request;
 
 use super::settings::{ProxyDir, ProxyServer, Via};
 use super::target::Target;
 
+/// How many fields a proxy may add.
+const ADDED: usize = 5;
 /// Fields about one connection. Those that a message lists in `Connection` are, too.
 const HOP_BY_HOP: [&str; 8] =
     ["Connection", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"];
 
-/// Removes the fields that concern one connection only.
-pub(crate) fn drop_hop_by_hop(fields: &mut Fields) {
-    let listed = fields.joined("Connection").unwrap_or_default();
-    HOP_BY_HOP.into_iter().chain(listed.split(',').map(str::trim)).for_each(|name| {
-        fields.remove(name);
-    });
+/// Whether a field concerns one connection only; `listed`: the options of the message's `Connection`.
+pub(crate) fn is_hop_by_hop(name: &str, listed: &str) -> bool {
+    HOP_BY_HOP.iter().any(|one| one.eq_ignore_ascii_case(name))
+        || !listed.is_empty() && listed.split(',').any(|one| one.trim().eq_ignore_ascii_case(name))
 }
 
-/// The fields of a request for the next server, without those of the connection to it, `Host` and `Expect`.
-pub(crate) fn fields(request: &Request) -> Fields {
-    let mut fields = Fields::default();
-    for (name, value) in request.headers() {
-        fields.merge(name.into_owned(), &value);
+/// The fields of a request for the next server, without those of the connection to it and `Host`. As in Apache, several
+/// of one name are one.
+pub(crate) fn fields(request: &Request) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    let listed = request.header_joined("Connection").unwrap_or_default();
+    let headers = request.headers();
+    let mut fields: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::with_capacity(headers.len() + ADDED);
+    for (name, value) in headers {
+        if !is_hop_by_hop(&name, &listed) && !name.eq_ignore_ascii_case("Host") {
+            merge(&mut fields, name, value);
+        }
     }
-    drop_hop_by_hop(&mut fields);
-    let asked_host = fields.get("Host").map(str::to_string);
-    fields.remove("Host");
     let most = request.host::<ProxyServer>().max_forwards();
-    let left = fields.get("Max-Forwards").and_then(|text| text.trim().parse::<i32>().ok()).map(|left| left - 1);
+    let left = value_of(&fields, "Max-Forwards").and_then(|text| text.trim().parse::<i32>().ok()).map(|left| left - 1);
     if let Some(left) = left.or(Some(most)).filter(|left| *left >= 0) {
-        fields.set("Max-Forwards", left.to_string());
+        fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Max-Forwards"));
+        fields.push(("Max-Forwards".into(), left.to_string().into()));
     }
-    match request.host::<ProxyServer>().via() {
-        Via::Block => fields.remove("Via"),
-        _ => add_via(request, &mut fields),
+    match via(request) {
+        _ if request.host::<ProxyServer>().via() == Via::Block => {
+            fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Via"));
+        }
+        Some(via) => merge(&mut fields, "Via".into(), via.into()),
+        None => {}
     }
     if request.dir::<ProxyDir>().add_headers() {
-        fields.merge("X-Forwarded-For", &request.client().ip());
-        if let Some(host) = asked_host {
-            fields.merge("X-Forwarded-Host", &host);
+        merge(&mut fields, "X-Forwarded-For".into(), request.client().ip().into());
+        if let Some(host) = request.header("Host") {
+            merge(&mut fields, "X-Forwarded-Host".into(), host);
         }
-        fields.merge("X-Forwarded-Server", &request.vhost.name);
+        merge(&mut fields, "X-Forwarded-Server".into(), Cow::Borrowed(&*request.vhost.name));
     }
     fields
 }
 
-/// Adds this server to `Via`, if `ProxyVia` says so.
-pub(crate) fn add_via(request: &Request, fields: &mut Fields) {
+fn value_of<'f>(fields: &'f [(Cow<'_, str>, Cow<'_, str>)], name: &str) -> Option<&'f str> {
+    fields.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+}
+
+/// Appends to the value of a name, or adds the field.
+fn merge<'f>(fields: &mut Vec<(Cow<'f, str>, Cow<'f, str>)>, name: Cow<'f, str>, value: Cow<'f, str>) {
+    match fields.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(&name)) {
+        Some((_, have)) => *have = format!("{have}, {value}").into(),
+        None => fields.push((name, value)),
+    }
+}
+
+/// What this server adds to `Via`, if `ProxyVia` says so.
+pub(crate) fn via(request: &Request) -> Option<String> {
     let via = request.host::<ProxyServer>().via();
     if matches!(via, Via::Off | Via::Block) {
-        return;
+        return None;
     }
     let version = match request.data.version {
         Version::Http10 => "1.0",
@@ -66,7 +86,7 @@ pub(crate) fn add_via(request: &Request, fields: &mut Fields) {
     if via == Via::Full && !software.is_empty() {
         text.push_str(&format!(" ({software})"));
     }
-    fields.merge("Via", &text);
+    Some(text)
 }
 
 /// The field `Host` for the next server: the backend's own name, or with `ProxyPreserveHost` the one that the client has

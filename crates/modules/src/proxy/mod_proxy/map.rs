@@ -140,6 +140,9 @@ pub(super) fn canonical(request: &mut Request) -> Flow {
         return Flow::Status(403);
     }
     canonical_port(&mut target, scheme);
+    if !target.path.starts_with('/') {
+        target.path.insert(0, '/');
+    }
     set(request, &target);
     (scheme.path)(request, &target);
     Flow::Ok
@@ -151,6 +154,11 @@ pub(super) fn complete(request: &Request, target: &mut Target, scheme: &Scheme) 
     if !target.path.starts_with('/') {
         target.path.insert(0, '/');
     }
+    add_query(request, target, scheme);
+}
+
+/// Adds the request's query to the path of a target.
+pub(super) fn add_query(request: &Request, target: &mut Target, scheme: &Scheme) {
     if let Some(args) = request.data.args.as_ref().filter(|_| scheme.query) {
         target.path.extend(["?", args]);
     }

@@ -2,11 +2,11 @@
 
 use conf::Level;
 use server::core::CoreServer;
-use server::{HandlerResult, Request, TO_BACKEND, Waiting};
+use server::{HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
 use upstream::{Address, Keep, RemoteServer};
 
-use super::map::{SOCKET, canonical_port, complete, set};
-use super::scheme::{Destination, proxy_error};
+use super::map::{SOCKET, add_query, canonical_port, complete, set};
+use super::scheme::{Destination, Scheme, proxy_error};
 use super::schemes::scheme;
 use super::settings::{ProxyDir, ProxyServer};
 use super::target::Target;
@@ -59,8 +59,11 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
             // Nothing is configured for the backend: as in Apache, its connections serve one request each.
             request.env.set("proxy-nokeepalive", "1");
         }
-    } else if target.socket.is_some() {
+    } else if target.socket.is_some() || lacks_query(request, &target, scheme) {
         // A rule in a section has named it.
+        if lacks_query(request, &target, scheme) {
+            add_query(request, &mut target, scheme);
+        }
         set(request, &target);
     }
     request.note_step(scheme.module.trim_end_matches("_module"), None, |request| {
@@ -70,6 +73,11 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         format!("{}, over {kept} to {}", destination.target.url(), server.address)
     });
     None
+}
+
+/// Whether the target lacks the request's query: that of a rule in a section.
+fn lacks_query(request: &Request, target: &Target, scheme: &Scheme) -> bool {
+    scheme.query && request.data.args.is_some() && !target.path.contains('?') && !request.notes.contains(NOCANON)
 }
 
 /// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request is not passed on.

@@ -1,16 +1,18 @@
 //! From the response of a backend to that of the server.
 
+use std::borrow::Cow;
 use std::io;
 
 use bytes::Bytes;
 use conf::Level;
+use http::KnownField;
 use http::h1::received::{BadResponse, ResponseHead};
 use http::text::from_bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
 use upstream::http1::{Exchange, Failure};
 
 use super::{Back, NAME, proxy_error};
-use crate::proxy::mod_proxy::{Destination, add_via, cookie, drop_hop_by_hop, location};
+use crate::proxy::mod_proxy::{Destination, cookie, is_hop_by_hop, location, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;
@@ -43,13 +45,16 @@ pub(super) async fn final_head(request: &mut Request, exchange: &mut Exchange) -
         match status {
             200.. => return Ok(()),
             101 => {
-                let protocol = head.field(bytes, http::KnownField::Upgrade).unwrap_or(b"n/a");
+                let protocol = head.field(bytes, KnownField::Upgrade).unwrap_or(b"n/a");
                 return Err(NoResponse::Switched(from_bytes(protocol).into_owned()));
             }
             // Whoever reads the body of the request asks the client for it.
             100 => exchange.ask_for_body(),
             _ => {
-                let fields = fields_of(head, bytes);
+                let mut fields = Fields::default();
+                for (name, value) in end_to_end(head, bytes) {
+                    fields.add(name.into_owned(), value);
+                }
                 if let Err(error) = request.send_interim(status, &fields).await {
                     request.log_os(NAME, Level::Debug, &error, format!("the interim response {status} is not sent"));
                 }
@@ -63,14 +68,13 @@ pub(super) async fn final_head(request: &mut Request, exchange: &mut Exchange) -
 }
 
 /// The fields of a head that concern more than one connection.
-fn fields_of(head: &ResponseHead, bytes: &[u8]) -> Fields {
-    let mut fields = Fields::default();
-    for (name, value) in head.fields(bytes) {
-        fields.add(from_bytes(name).into_owned(), from_bytes(value));
-    }
-    drop_hop_by_hop(&mut fields);
-    fields.remove("Proxy-Authenticate");
-    fields
+fn end_to_end<'h>(
+    head: &'h ResponseHead,
+    bytes: &'h [u8],
+) -> impl Iterator<Item = (Cow<'h, str>, Cow<'h, str>)> + use<'h> {
+    let listed = from_bytes(&head.combined(bytes, KnownField::Connection).unwrap_or_default()).into_owned();
+    let fields = head.fields(bytes).map(|(name, value)| (from_bytes(name), from_bytes(value)));
+    fields.filter(move |(name, _)| !is_hop_by_hop(name, &listed) && !name.eq_ignore_ascii_case("Proxy-Authenticate"))
 }
 
 /// Makes the response from one whose final head has come. `back` takes the connection when it is free.
@@ -81,29 +85,38 @@ pub(super) fn make(
     back: Option<Back>,
 ) -> HandlerResult {
     let (head, bytes) = exchange.head();
-    let status = head.status(bytes);
-    let line = format!("{status} {}", from_bytes(head.reason(bytes)));
-    let announced = from_bytes(head.field(bytes, http::KnownField::ContentLength).unwrap_or_default());
-    let announced = announced.parse().ok();
-    let mut fields = fields_of(head, bytes);
     let to_head = request.data.header_only;
-    let length = match exchange.begin_body(to_head) {
-        Ok(length) => length,
+    let end = match head.body_end(bytes, to_head) {
+        Ok(end) => end,
         Err(bad) => return failed(request, destination, Failure::Malformed(bad).into()),
     };
-    request.response.set_status_line(status, line);
-    reverse(request, &mut fields);
-    add_via(request, &mut fields);
-    match fields.get("Content-Type") {
-        Some(text) => request.response.set_script_type(text.to_string()),
-        None => request.response.clear_content_type(),
+    let announced = head.field(bytes, KnownField::ContentLength).map(from_bytes).and_then(|text| text.parse().ok());
+    let (status, reason) = (head.status(bytes), from_bytes(head.reason(bytes)));
+    match reason == http::status::reason(status) {
+        true => request.response.set_status(status),
+        false => request.response.set_status_line(status, format!("{status} {reason}")),
     }
-    fields.remove("Content-Type");
-    request.response.content_encoding = fields.joined("Content-Encoding");
-    fields.remove("Content-Encoding");
-    for (name, value) in fields.iter() {
-        request.response.headers_out.add(name.to_string(), value.to_string());
+    request.response.clear_content_type();
+    for (name, value) in end_to_end(head, bytes) {
+        let reversed = match () {
+            () if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(&name)) => location(request, &value),
+            () if name.eq_ignore_ascii_case("Set-Cookie") => cookie(request, &value),
+            () => None,
+        };
+        let response = &mut request.response;
+        match reversed.map_or(value, Cow::Owned) {
+            value if name.eq_ignore_ascii_case("Content-Type") => response.set_script_type(value.into_owned()),
+            value if name.eq_ignore_ascii_case("Content-Encoding") => match &mut response.content_encoding {
+                Some(encodings) => encodings.extend([", ", &value]),
+                none => *none = Some(value.into_owned()),
+            },
+            value => response.headers_out.add(name.into_owned(), value),
+        }
     }
+    if let Some(via) = via(request) {
+        request.response.headers_out.merge("Via", &via);
+    }
+    let length = exchange.begin_body(end);
     // The backend has applied the request's conditions.
     request.response.no_local_copy = true;
     request.response.is_passed_on = true;
@@ -122,23 +135,6 @@ pub(super) fn make(
             HandlerResult::Body(Body::Stream(Box::new(Passed { exchange: Some(exchange), back, length, speaker })))
         }
         Err(failure) => failed(request, destination, failure.into()),
-    }
-}
-
-/// Puts the names of this server in the place of the backend's.
-fn reverse(request: &Request, fields: &mut Fields) {
-    for name in WITH_URL {
-        if let Some(url) = fields.get(name).and_then(|url| location(request, url)) {
-            fields.set(name, url);
-        }
-    }
-    if fields.contains("Set-Cookie") {
-        let mut changed = Fields::default();
-        for (name, value) in fields.iter() {
-            let cookie = name.eq_ignore_ascii_case("Set-Cookie").then(|| cookie(request, value)).flatten();
-            changed.add(name.to_string(), cookie.unwrap_or_else(|| value.to_string()));
-        }
-        *fields = changed;
     }
 }
 

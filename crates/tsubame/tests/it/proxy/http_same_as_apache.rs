@@ -21,7 +21,9 @@ const CONFIGURATION: &str = "ProxyPass /app/ http://ORIGIN/inner/\nProxyPassReve
     <Location /length/>\nProxyPass http://ORIGIN/l/\nSetEnv proxy-sendcl 1\n</Location>\n\
     <Location /charset/>\nProxyPass http://ORIGIN/s/\nAddDefaultCharset utf-8\n</Location>\n\
     RewriteEngine On\nRewriteRule ^/rewritten/(.*) http://ORIGIN/r/$1 [P]\nRewriteRule ^/queried/(.*) http://ORIGIN/r/$1?z=1 [P,QSA]\n\
-    <Location /handled>\nSetHandler \"proxy:http://ORIGIN/s\"\n</Location>\nTraceEnable On\n";
+    <Location /handled>\nSetHandler \"proxy:http://ORIGIN/s\"\n</Location>\nTraceEnable On\n\
+    ProxyPass /raw http://ORIGIN nocanon\n\
+    <Directory ${DOCS}/section>\nRewriteEngine On\nRewriteRule ^(.*)$ http://ORIGIN/d/$1 [P]\n</Directory>\n";
 
 fn cases() -> Vec<Case> {
     let mut cases = gets(&[
@@ -47,6 +49,11 @@ fn cases() -> Vec<Case> {
         "/rewritten/a%20b?q=1",
         "/queried/a?q=1",
         "/handled/a?q=1",
+        "/raw",
+        "/raw?q",
+        "/raw/a%20b",
+        "/section/a?q=1",
+        "/section/a%20b",
         "/app/fields",
         "/app/cookies",
         "/app/bare",
@@ -161,13 +168,13 @@ fn requests_and_responses() {
     }
     let cases = cases();
     let theirs = {
-        let site = Site::new();
+        let site = Site::with([("section/a.txt", "")]);
         let origin = Origin::start(site.ip);
         let _apache = Apache::start(&site, &configuration(&origin));
         answers(&site, &origin, &cases)
     };
     for mpm in Mpm::chosen(test_name!()) {
-        let site = Site::new();
+        let site = Site::with([("section/a.txt", "")]);
         let origin = Origin::start(site.ip);
         let server = Server::start(mpm, &site, &configuration(&origin));
         server.allow_everything("the answers say what went wrong");
