@@ -204,8 +204,11 @@ fn head(
     let length = match body {
         Some((body, Coding::Length)) => Some(("Content-Length", body.length().unwrap_or_default().to_string())),
         Some((_, Coding::Chunked)) => Some(("Transfer-Encoding", "chunked".to_string())),
-        // The client says that its body is empty.
-        None => request.header("Content-Length").map(|length| ("Content-Length", length.into_owned())),
+        // The client says that its body is empty. A request on behalf of another has that one's field, and no body.
+        None => {
+            let says_empty = request.header("Content-Length").is_some_and(|text| text.trim() == "0");
+            says_empty.then(|| ("Content-Length", "0".to_string()))
+        }
     };
     let connection = match (version, keep) {
         (Version::Http10, _) => None,

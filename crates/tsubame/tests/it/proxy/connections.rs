@@ -82,6 +82,23 @@ fn interim_responses() {
     }
 }
 
+/// A request on behalf of another has that one's fields, but not its body: nothing may wait for it.
+#[test]
+fn requests_on_behalf_of_others() {
+    let site = Site::with([("page.shtml", "<!--#include virtual=\"/app/echo\" -->")]);
+    let origin = Origin::start(site.ip);
+    let text = configuration(&origin)
+        + "ErrorDocument 404 /app/echo\n<Location /page.shtml>\nOptions +Includes\nSetOutputFilter INCLUDES\n</Location>\n";
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let mut client = server.client();
+    for path in ["/missing", "/page.shtml"] {
+        let text =
+            client.request(format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc")).text();
+        assert!(text.contains("GET /echo HTTP/1.1\n") && !text.contains("\nContent-Length: 3\n"), "{path}: {text}");
+    }
+    assert_eq!(client.get("/app/bare").text(), "hi");
+}
+
 /// Bodies go through as they come, whatever their length.
 #[test]
 fn large_bodies() {
