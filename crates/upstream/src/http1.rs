@@ -218,23 +218,30 @@ impl Exchange {
     /// # Errors
     /// It is malformed.
     pub fn whole(&mut self) -> Result<Option<Bytes>, Failure> {
-        let mut pieces = Vec::new();
-        let is_whole = loop {
-            match self.decode()? {
-                Some(piece) if piece.is_empty() => break true,
-                Some(piece) => pieces.push(piece),
-                None => break false,
-            }
-        };
-        let joined = match pieces.as_mut_slice() {
-            [piece] => std::mem::take(piece),
-            pieces => pieces.concat().into(),
-        };
+        let (body, is_whole) = self.decode_all()?;
         if is_whole {
-            return Ok(Some(joined));
+            return Ok(Some(body));
         }
-        self.decoded = joined;
+        self.decoded = body;
         Ok(None)
+    }
+
+    /// All of the body that has been received, copied only if it came in several chunks; whether that is its end.
+    fn decode_all(&mut self) -> Result<(Bytes, bool), Failure> {
+        let (mut first, mut all) = (Bytes::new(), Vec::new());
+        loop {
+            match self.decode()? {
+                Some(piece) if piece.is_empty() => return Ok((joined(first, all), true)),
+                None => return Ok((joined(first, all), false)),
+                Some(piece) if first.is_empty() => first = piece,
+                Some(piece) => {
+                    if all.is_empty() {
+                        all.extend_from_slice(&first);
+                    }
+                    all.extend_from_slice(&piece);
+                }
+            }
+        }
     }
 
     /// The next piece of the response's body; `None` at its end.
@@ -248,10 +255,10 @@ impl Exchange {
             return Ok(Some(std::mem::take(&mut self.decoded)));
         }
         loop {
-            match self.decode()? {
-                Some(piece) if piece.is_empty() => return Ok(None),
-                Some(piece) => return Ok(Some(piece)),
-                None => {}
+            match self.decode_all()? {
+                (piece, _) if !piece.is_empty() => return Ok(Some(piece)),
+                (_, true) => return Ok(None),
+                (_, false) => {}
             }
             match poll_fn(|cx| self.poll_more(cx)).await? {
                 Came::Bytes => {}
@@ -300,6 +307,11 @@ impl Exchange {
         }
     }
 
+    /// Whether the whole request has been sent.
+    pub fn has_sent_request(&self) -> bool {
+        self.unsent.is_empty() && self.outgoing.is_none() && !self.input_closed
+    }
+
     /// Whether the connection can carry another request: this one and its response are complete, nothing has come after
     /// that, and the server lets it stay open.
     pub fn is_reusable(&self) -> bool {
@@ -307,9 +319,7 @@ impl Exchange {
             && matches!(self.rest, Rest::Nothing)
             && self.undecoded.is_empty()
             && self.decoded.is_empty()
-            && self.unsent.is_empty()
-            && self.outgoing.is_none()
-            && !self.input_closed
+            && self.has_sent_request()
     }
 
     /// The connection and what has come after the head, for another protocol that goes on over it.
@@ -338,7 +348,9 @@ impl Exchange {
             Poll::Pending if has_more_input => return Poll::Ready(Ok(Came::Nothing)),
             Poll::Pending => {}
         }
-        if let Some(held) = self.outgoing.as_ref().and_then(|outgoing| outgoing.held) {
+        // After the head of the final response, nobody asks for the body any more.
+        let held = self.outgoing.as_ref().and_then(|outgoing| outgoing.held);
+        if let Some(held) = held.filter(|_| matches!(self.rest, Rest::Unknown)) {
             return self.timer.poll_passed(cx, held).map(|()| {
                 self.ask_for_body();
                 Ok(Came::Nothing)
@@ -379,6 +391,8 @@ impl Exchange {
                     self.awaiting_client = true;
                     return Ok(false);
                 }
+                // The response that has begun goes on without the rest of the request.
+                Poll::Ready(Err(_)) if !matches!(self.rest, Rest::Unknown) => self.input_closed = true,
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Ready(Ok(piece)) => {
                     let coding = outgoing.coding;
@@ -394,6 +408,11 @@ impl Exchange {
         }
         Ok(true)
     }
+}
+
+/// The first piece, or all pieces if there were more.
+fn joined(first: Bytes, all: Vec<u8>) -> Bytes {
+    if all.is_empty() { first } else { all.into() }
 }
 
 /// A chunk with this content (RFC 9112 section 7.1); the last one if that is empty.

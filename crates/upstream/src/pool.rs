@@ -13,6 +13,9 @@ use crate::stream::is_quiet;
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
 
+/// How long a connection may be idle if the configuration does not say.
+const IDLE: Duration = Duration::from_secs(60);
+
 /// An idle connection, and since when.
 type Idle = (Arc<OwnedFd>, Instant);
 
@@ -59,26 +62,37 @@ pub fn take(address: &Address, keep: Keep, within: Option<Duration>) -> Option<A
     while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
         && let Some((socket, since)) = kept.pop()
     {
-        let is_old = keep.idle.is_some_and(|time| since.elapsed() >= time);
-        if !is_old && is_quiet(&socket) {
+        if is_good(&socket, since, keep.idle) {
             return Some(socket);
         }
     }
     None
 }
 
-/// Keeps a connection, if there is room and no request waits for the process at its other end.
+/// Keeps a connection, unless a request waits for the process at its other end. The one that has been idle for the
+/// longest time makes room for it.
 pub fn give(address: Address, keep: Keep, socket: Arc<OwnedFd>) {
     let mut connections = connections();
     let all = connections.get_or_insert_default();
-    let count: usize = all.values().map(|one| one.idle.len()).sum();
-    let Connections { idle: kept, awaited_responses } = all.entry(address).or_default();
-    if let Some(time) = keep.idle {
-        kept.retain(|(_, since)| since.elapsed() < time);
+    if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
+        all.values_mut().for_each(|one| one.idle.retain(|(socket, since)| is_good(socket, *since, None)));
+        all.retain(|_, one| !one.idle.is_empty() || one.awaited_responses > 0);
     }
-    if kept.len() < keep.max && count < IDLE_MAX && *awaited_responses == 0 {
+    let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
+    let Connections { idle: kept, awaited_responses } = all.entry(address).or_default();
+    let limit = keep.idle.unwrap_or(IDLE);
+    kept.retain(|(_, since)| since.elapsed() < limit);
+    if kept.len() >= keep.max && !kept.is_empty() {
+        kept.remove(0);
+    }
+    if kept.len() < keep.max && has_room && *awaited_responses == 0 {
         kept.push((socket, Instant::now()));
     }
+}
+
+/// Whether a connection may be used: it is not too old, and its other end has neither closed it nor sent anything.
+fn is_good(socket: &OwnedFd, since: Instant, limit: Option<Duration>) -> bool {
+    since.elapsed() < limit.unwrap_or(IDLE) && is_quiet(socket)
 }
 
 #[cfg(test)]
@@ -100,8 +114,12 @@ mod tests {
         give(address.clone(), keep, Arc::new(first.into()));
         give(address.clone(), keep, Arc::new(second.into()));
         drop(gone);
-        assert!(take(&address, keep, None).is_some(), "the first one is good, and for the second there was no room");
+        assert!(take(&address, keep, None).is_none(), "the second took the place of the first, and has ended");
         assert!(take(&address, keep, None).is_none());
+        let (first, _other) = pair();
+        give(address.clone(), keep, Arc::new(first.into()));
+        assert!(take(&address, keep, Some(Duration::ZERO)).is_none(), "it was not in use just now");
+        assert!(take(&address, keep, None).is_some(), "it stays for others");
         let (first, other) = pair();
         give(address.clone(), keep, Arc::new(first.into()));
         drop(other);

@@ -14,7 +14,9 @@ use crate::name::{KnownField, Name};
 use crate::scan::{list, trim};
 
 /// How large the head of a response may be. As in Apache, a line has at most 8 KB.
-const LIMITS: Limits = Limits { line: 8190, fields: 0, field_size: 8190, strict: false };
+const LIMITS: Limits = Limits { line: 8190, fields: FIELDS_MAX, field_size: 8190, strict: false };
+/// The most fields of a head.
+const FIELDS_MAX: usize = 1000;
 /// The most bytes of a head, so that one without end is refused.
 const HEAD_MAX: usize = 256 * 1024;
 
@@ -120,12 +122,20 @@ impl ResponseHead {
     }
 
     /// Whether the server lets the connection stay open after this response (RFC 9112 section 9.3). A response whose
-    /// length is given twice is the last one (section 6.3).
+    /// length is given twice is the last one (section 6.3), and so is one that has no body and announces one: its bytes may
+    /// come later.
     #[must_use]
     pub fn keeps_connection(&self, buf: &[u8]) -> bool {
         let is_double = self.head.has(buf, KnownField::TransferEncoding)
             && (self.version() == Version::Http10 || self.head.has(buf, KnownField::ContentLength));
-        !is_double
+        let announces = self.length(buf).is_ok_and(|length| length.is_some_and(|length| length > 0));
+        let is_coded = self.head.has(buf, KnownField::TransferEncoding);
+        let belies = match self.status(buf) {
+            204 => announces || is_coded,
+            304 => is_coded,
+            _ => false,
+        };
+        !(is_double || belies)
             && match self.version() {
                 Version::Http10 => self.has_connection_option(buf, b"keep-alive"),
                 _ => !self.has_connection_option(buf, b"close"),
@@ -219,7 +229,7 @@ mod tests {
 
     #[test]
     fn where_bodies_end() {
-        let table: [(&str, Result<BodyEnd, BadResponse>, bool); 14] = [
+        let table: [(&str, Result<BodyEnd, BadResponse>, bool); 17] = [
             ("HTTP/1.1 200 x\r\nContent-Length: 5\r\n", Ok(BodyEnd::Length(5)), true),
             ("HTTP/1.1 200 x\r\nContent-Length: 5\r\nConnection: a, Close\r\n", Ok(BodyEnd::Length(5)), false),
             ("HTTP/1.1 200 x\r\nContent-Length: 5\r\nContent-Length: 5, 5\r\n", Ok(BodyEnd::Length(5)), true),
@@ -234,6 +244,9 @@ mod tests {
             ("HTTP/1.1 200 x\r\nTransfer-Encoding: gzip, chunked\r\n", Err(BadResponse::Coding), true),
             ("HTTP/1.1 200 x\r\nTransfer-Encoding: chunked, chunked\r\n", Err(BadResponse::Coding), true),
             ("HTTP/1.1 304 x\r\nContent-Length: 5\r\n", Ok(BodyEnd::None), true),
+            ("HTTP/1.1 304 x\r\nTransfer-Encoding: chunked\r\n", Ok(BodyEnd::None), false),
+            ("HTTP/1.1 204 x\r\nContent-Length: 5\r\n", Ok(BodyEnd::None), false),
+            ("HTTP/1.1 204 x\r\nContent-Length: 0\r\n", Ok(BodyEnd::None), true),
         ];
         for (text, end, keeps) in table {
             let text = format!("{text}\r\n").into_bytes();
@@ -248,7 +261,10 @@ mod tests {
 
     #[test]
     fn a_head_without_end_is_refused() {
-        let endless = [&b"HTTP/1.1 200 OK\r\n"[..], &b"a: b\r\n".repeat(HEAD_MAX / 6)].concat();
+        let endless = [&b"HTTP/1.1 200 OK\r\n"[..], &b"a: b\r\n".repeat(FIELDS_MAX + 1)].concat();
+        assert_eq!(ResponseHead::default().parse(&endless), Err(BadResponse::Head(HeadError::TooManyFields)));
+        let field = [&b"a: "[..], &[b'x'; 4000], b"\r\n"].concat();
+        let endless = [&b"HTTP/1.1 200 OK\r\n"[..], &field.repeat(HEAD_MAX / 4000 + 1)].concat();
         assert_eq!(ResponseHead::default().parse(&endless), Err(BadResponse::TooLong));
     }
 }

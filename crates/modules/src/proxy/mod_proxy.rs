@@ -20,7 +20,7 @@ use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
-pub(crate) use self::forwarded::{asks_first, fields, host, is_hop_by_hop, via};
+pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, via};
 pub(crate) use self::reverse::{cookie, location};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 use self::settings::{ADD_HEADERS, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer};

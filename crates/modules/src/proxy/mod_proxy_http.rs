@@ -54,7 +54,8 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         Ok(body) => body,
         Err(status) => return HandlerResult::Status(status),
     };
-    let keep = destination.server.keep.filter(|_| !request.env.contains("proxy-nokeepalive"));
+    let is_single = ["proxy-nokeepalive", "force-proxy-request-1.0"].iter().any(|name| request.env.contains(name));
+    let keep = destination.server.keep.filter(|_| !is_single);
     let head = match head(request, &destination, body.as_ref(), keep) {
         Ok(head) => head,
         Err(status) => return HandlerResult::Status(status),

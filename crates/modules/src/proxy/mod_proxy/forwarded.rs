@@ -1,6 +1,7 @@
 //! What a proxy changes in the fields of a message on its way (RFC 9110 section 7.6).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use http::Version;
 use server::Request;
@@ -8,32 +9,57 @@ use server::Request;
 use super::settings::{ProxyDir, ProxyServer, Via};
 use super::target::Target;
 
+/// Fields that make a response depend on what the client has already.
+const CONDITIONS: [&str; 5] = ["If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since"];
 /// How many fields a proxy may add.
 const ADDED: usize = 5;
 /// Fields about one connection. Those that a message lists in `Connection` are, too.
 const HOP_BY_HOP: [&str; 8] =
     ["Connection", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"];
 
-/// Whether a field concerns one connection only; `listed`: the options of the message's `Connection`.
-pub(crate) fn is_hop_by_hop(name: &str, listed: &str) -> bool {
+/// The fields of a message that concern one connection only.
+pub(crate) struct HopByHop {
+    /// The options of `Connection` that are not among those always, in lower case.
+    listed: HashSet<String>,
+}
+
+impl HopByHop {
+    /// Those of a message with this `Connection`.
+    pub(crate) fn of(connection: &str) -> HopByHop {
+        let options = connection.split(',').map(str::trim);
+        let others = options.filter(|option| !option.eq_ignore_ascii_case("close") && !is_always(option));
+        HopByHop { listed: others.map(str::to_ascii_lowercase).collect() }
+    }
+
+    /// Whether the field of this name is one of them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        is_always(name) || !self.listed.is_empty() && self.listed.contains(&name.to_ascii_lowercase())
+    }
+}
+
+fn is_always(name: &str) -> bool {
     HOP_BY_HOP.iter().any(|one| one.eq_ignore_ascii_case(name))
-        || !listed.is_empty() && listed.split(',').any(|one| one.trim().eq_ignore_ascii_case(name))
 }
 
 /// The fields of a request for the next server, without those of the connection to it and `Host`. As in Apache, several
 /// of one name are one.
 pub(crate) fn fields(request: &Request) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    let listed = request.header_joined("Connection").unwrap_or_default();
+    let hop_by_hop = HopByHop::of(&request.header_joined("Connection").unwrap_or_default());
+    // The conditions are about the whole response.
+    let is_condition =
+        |name: &str| request.is_subrequest() && CONDITIONS.iter().any(|one| one.eq_ignore_ascii_case(name));
     let headers = request.headers();
     let mut fields: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::with_capacity(headers.len() + ADDED);
     for (name, value) in headers {
-        if !is_hop_by_hop(&name, &listed) && !name.eq_ignore_ascii_case("Host") {
+        if !hop_by_hop.has(&name) && !name.eq_ignore_ascii_case("Host") && !is_condition(&name) {
             merge(&mut fields, name, value);
         }
     }
     let most = request.host::<ProxyServer>().max_forwards();
-    let left = value_of(&fields, "Max-Forwards").and_then(|text| text.trim().parse::<i32>().ok()).map(|left| left - 1);
-    if let Some(left) = left.or(Some(most)).filter(|left| *left >= 0) {
+    let left = value_of(&fields, "Max-Forwards")
+        .and_then(|text| text.trim().parse::<u64>().ok())
+        .map(|left| left.saturating_sub(1));
+    if let Some(left) = left.or(u64::try_from(most).ok()) {
         fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Max-Forwards"));
         fields.push(("Max-Forwards".into(), left.to_string().into()));
     }
@@ -101,6 +127,7 @@ pub(crate) fn host(request: &Request, target: &Target) -> String {
 /// Whether the client asks before it sends its body, and the backend is to answer that.
 pub(crate) fn asks_first(request: &Request) -> bool {
     request.dir::<ProxyDir>().forward_continue()
+        && !request.env.contains("force-proxy-request-1.0")
         && request.data.version >= Version::Http11
         && request.header("Expect").is_some_and(|text| text.trim().eq_ignore_ascii_case("100-continue"))
 }

@@ -86,7 +86,7 @@ fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
     if matches!(&*request.data.method, "TRACE" | "OPTIONS") && text.trim() == "0" {
         return None;
     }
-    let why = match text.trim().parse::<u32>() {
+    let why = match text.trim().parse::<u64>() {
         Ok(0) => "Max-Forwards has reached zero - proxy loop?",
         Ok(_) => return None,
         Err(_) => {
@@ -146,6 +146,10 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         match answer {
             // The backend's page is dropped.
             HandlerResult::Body(_) if overridden(request.response.status()) => {
+                // Without the challenge nobody could answer it (RFC 9110 section 15.5.2).
+                if let Some(challenge) = request.response.headers_out.joined("WWW-Authenticate") {
+                    request.response.err_headers_out.set("WWW-Authenticate", challenge);
+                }
                 HandlerResult::Status(request.response.status())
             }
             answer => answer,

@@ -12,7 +12,7 @@ use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
 use upstream::http1::{Exchange, Failure};
 
 use super::{Back, NAME, proxy_error};
-use crate::proxy::mod_proxy::{Destination, cookie, is_hop_by_hop, location, via};
+use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;
@@ -72,9 +72,9 @@ fn end_to_end<'h>(
     head: &'h ResponseHead,
     bytes: &'h [u8],
 ) -> impl Iterator<Item = (Cow<'h, str>, Cow<'h, str>)> + use<'h> {
-    let listed = from_bytes(&head.combined(bytes, KnownField::Connection).unwrap_or_default()).into_owned();
+    let hop_by_hop = HopByHop::of(&from_bytes(&head.combined(bytes, KnownField::Connection).unwrap_or_default()));
     let fields = head.fields(bytes).map(|(name, value)| (from_bytes(name), from_bytes(value)));
-    fields.filter(move |(name, _)| !is_hop_by_hop(name, &listed) && !name.eq_ignore_ascii_case("Proxy-Authenticate"))
+    fields.filter(move |(name, _)| !hop_by_hop.has(name) && !name.eq_ignore_ascii_case("Proxy-Authenticate"))
 }
 
 /// Makes the response from one whose final head has come. `back` takes the connection when it is free.
@@ -125,7 +125,9 @@ pub(super) fn make(
         free(exchange, back);
         return HandlerResult::Body(Body::Stream(Box::new(Unsent(announced))));
     }
-    match exchange.whole() {
+    // While the request's body is still on its way, the response goes out first, and what is left of that body comes last.
+    let whole = if exchange.has_sent_request() { exchange.whole() } else { Ok(None) };
+    match whole {
         Ok(Some(body)) => {
             free(exchange, back);
             HandlerResult::Body(if body.is_empty() { Body::Empty } else { Body::Bytes(body) })

@@ -1,6 +1,7 @@
 //! Connections to servers behind this one: kept, lost, refused; and bodies in both directions.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::harness::mpm::Mpm;
 use crate::harness::server::Server;
@@ -33,6 +34,11 @@ fn connections_are_kept() {
     assert_eq!(client.get("/app/chunked").text(), "abcde");
     assert_eq!(client.get("/app/both").text(), "hi");
     assert_eq!(client.get("/app/bare").text(), "hi");
+    // A response without a body may be followed by one that it has announced.
+    let before = origin.connections.load(Ordering::Relaxed);
+    assert_eq!(client.get("/app/belied").status, 204);
+    assert_eq!(client.get("/app/bare").text(), "hi");
+    assert_eq!(origin.connections.load(Ordering::Relaxed), before + 1);
 }
 
 /// A server that is not there, or that nobody can understand.
@@ -82,6 +88,24 @@ fn interim_responses() {
     }
 }
 
+/// A response that begins before the whole request has come reaches the client, whatever the client does with the rest.
+#[test]
+fn early_responses() {
+    for mpm in Mpm::ALL {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let server = Server::start(mpm, &site, &(configuration(&origin) + "Timeout 2\n"));
+        server.allow_everything("the client owes its body");
+        for fields in ["Content-Length: 50000000\r\n", "Content-Length: 5\r\nExpect: 100-continue\r\n"] {
+            let mut client = server.client();
+            client.patience(Duration::from_secs(1));
+            client.send(format!("POST /app/early HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+            let response = client.response();
+            assert_eq!((response.status, &*response.text()), (401, "abc"), "{mpm}: {fields}");
+        }
+    }
+}
+
 /// A request on behalf of another has that one's fields, but not its body: nothing may wait for it.
 #[test]
 fn requests_on_behalf_of_others() {
@@ -92,8 +116,13 @@ fn requests_on_behalf_of_others() {
     let server = Server::start(Mpm::Percore, &site, &text);
     let mut client = server.client();
     for path in ["/missing", "/page.shtml"] {
-        let text =
-            client.request(format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc")).text();
+        let text = client
+            .request(format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: x\r\nContent-Length: 3\r\n\r\nabc"
+            ))
+            .text();
+        // Conditions are about the whole page.
+        assert!(path == "/missing" || !text.contains("If-None-Match"), "{text}");
         assert!(text.contains("GET /echo HTTP/1.1\n") && !text.contains("\nContent-Length: 3\n"), "{path}: {text}");
     }
     assert_eq!(client.get("/app/bare").text(), "hi");

@@ -15,7 +15,7 @@ const CONFIGURATION: &str = "ProxyPass /app/ http://ORIGIN/inner/\nProxyPassReve
     ProxyPassMatch ^/match/(.*)$ http://ORIGIN/m/$1\n\
     <Location /host/>\nProxyPass http://ORIGIN/h/\nProxyPassReverse http://ORIGIN/inner/\nProxyPreserveHost On\n</Location>\n\
     <Location /plain/>\nProxyPass http://ORIGIN/p/\nProxyAddHeaders Off\n</Location>\n\
-    <Location /over/>\nProxyPass http://ORIGIN/o/\nProxyErrorOverride On 404\nErrorDocument 404 \"our own\"\n</Location>\n\
+    <Location /over/>\nProxyPass http://ORIGIN/o/\nProxyErrorOverride On 404 401\nErrorDocument 404 \"our own\"\n</Location>\n\
     <Location /headers/>\nProxyPass http://ORIGIN/d/\nHeader set X-A plain\nHeader always set X-B always\nRequestHeader set X-R set\nRequestHeader unset User-Agent\n</Location>\n\
     <Location /old/>\nProxyPass http://ORIGIN/f/\nSetEnv force-proxy-request-1.0 1\nSetEnv proxy-nokeepalive 1\n</Location>\n\
     <Location /length/>\nProxyPass http://ORIGIN/l/\nSetEnv proxy-sendcl 1\n</Location>\n\
@@ -98,6 +98,7 @@ fn cases() -> Vec<Case> {
         with("GET /app/echo", "X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Host: q\r\nX-Forwarded-Server: s\r\nVia: 1.0 fred\r\n", ""),
         with("GET /app/echo", "Max-Forwards: 5\r\n", ""),
         with("GET /app/echo", "Max-Forwards: 0\r\n", ""),
+        with("GET /app/echo", "Max-Forwards: 4294967295\r\n", ""),
         with("GET /app/echo", "Max-Forwards: x\r\n", ""),
         with("OPTIONS /app/echo", "Max-Forwards: 5\r\n", ""),
         with("OPTIONS /app/echo", "", ""),

@@ -53,6 +53,7 @@ const ANSWERS: &[(&str, &[u8])] = &[
     ("bytes", b"HTTP/1.1 200 OK\r\nX-U: caf\xc3\xa9\r\nX-L: caf\xe9\r\nContent-Length: 2\r\n\r\nhi"),
     ("control", b"HTTP/1.1 200 OK\r\nX-C: a\x01b\r\nContent-Length: 2\r\n\r\nhi"),
     ("varies", b"HTTP/1.1 200 OK\r\nVary: Cookie\r\nCache-Control: max-age=3\r\nExpires: 0\r\nContent-Length: 2\r\n\r\nhi"),
+    ("belied", b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"),
     // Tests of our own: two readings are possible, or none.
     ("end-page", b"<html>\n<title>a page</title>\n"),
     ("end-lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!"),
@@ -87,9 +88,27 @@ impl Origin {
         }
     }
 
+    /// Answers a request for `early` before its body has come, and reads no further; `None`: it is for something else.
+    fn early(&self, stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Option<()>> {
+        while !buffer.windows(4).any(|part| part == b"\r\n\r\n") {
+            let mut piece = [0; 4096];
+            let count = stream.read(&mut piece).ok().filter(|count| *count > 0);
+            let Some(count) = count else { return Some(None) };
+            buffer.extend_from_slice(&piece[..count]);
+        }
+        buffer.starts_with(b"POST /early ").then(|| {
+            stream.write_all(b"HTTP/1.1 401 No\r\nContent-Length: 3\r\n\r\nabc").ok()?;
+            // Until the proxy gives up.
+            std::io::copy(stream, &mut std::io::sink()).ok().map(drop)
+        })
+    }
+
     fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let mut buffer = Vec::new();
         loop {
+            if let Some(answer) = self.early(&mut stream, &mut buffer) {
+                return answer;
+            }
             let (head, body) = request(&mut stream, &mut buffer)?;
             self.requests.fetch_add(1, Ordering::Relaxed);
             let target = head.split(' ').nth(1).unwrap_or_default().to_string();
