@@ -129,6 +129,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::mod_proxy_http::MODULE,
     &proxy::mod_proxy_scgi::MODULE,
     &proxy::mod_proxy_uwsgi::MODULE,
+    &proxy::mod_proxy_wstunnel::MODULE,
     &mappers::mod_rewrite::MODULE,
     &proxy::mod_scgi::MODULE,
     &session::mod_session::MODULE,

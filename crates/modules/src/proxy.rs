@@ -8,4 +8,5 @@ pub mod mod_proxy_fcgi;
 pub mod mod_proxy_http;
 pub mod mod_proxy_scgi;
 pub mod mod_proxy_uwsgi;
+pub mod mod_proxy_wstunnel;
 pub mod mod_scgi;

@@ -322,11 +322,11 @@ impl Exchange {
             && self.has_sent_request()
     }
 
-    /// The connection and what has come after the head, for another protocol that goes on over it.
-    pub fn into_tunnel(mut self) -> (Stream, Bytes) {
+    /// What has come after the head: another protocol goes on over the connection.
+    pub fn into_rest(mut self) -> Bytes {
         let mut rest = Bytes::from(std::mem::take(&mut self.received));
         rest.advance(self.head_length);
-        (self.stream, rest)
+        rest
     }
 
     /// Moves the request on, and waits for more of the response.

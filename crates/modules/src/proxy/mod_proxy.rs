@@ -43,7 +43,7 @@ pub(crate) static MODULE: Module = Module {
 };
 
 const BUFFER: &str = "The kernel chooses the size.";
-const SPOKEN: &str = "The protocols are `http`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
+const SPOKEN: &str = "The protocols are `http`, `ws`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
 const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
 const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have yet.";

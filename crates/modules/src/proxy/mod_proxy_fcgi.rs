@@ -31,6 +31,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     port: 8000,
     query: false,
     reuse: false,
+    upgrade: None,
     path: set_path_info,
     handler: |request, destination| Box::pin(handle(request, destination)),
 };

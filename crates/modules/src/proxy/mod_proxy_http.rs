@@ -3,7 +3,9 @@
 //! Apache manual: mod_proxy_http. What the fields of each message become was measured on 2.4.71. Unlike Apache this
 //! refuses responses that two readers could read differently, and it streams the bodies of requests.
 
+mod connection;
 mod response;
+mod tunnel;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,7 +20,10 @@ use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
 use upstream::{Keep, Stream, pool};
 
-use super::mod_proxy::{Destination, Scheme, asks_first, fields, host, proxy_error};
+use super::mod_proxy::{Destination, Scheme, asks_first, fields, host};
+
+use self::connection::{Back, NAME};
+use self::response::{Final, NoResponse};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_http_module", source: "mod_proxy_http.c", linked: false, directives: &[] },
@@ -27,6 +32,7 @@ pub(crate) static MODULE: Module = Module {
 
 /// `http://`, for mod_proxy.
 pub(super) const SCHEME: Scheme = Scheme {
+    upgrade: None,
     name: "http",
     module: "proxy_http_module",
     port: 80,
@@ -36,10 +42,8 @@ pub(super) const SCHEME: Scheme = Scheme {
     handler: |request, destination| Box::pin(handle(request, destination)),
 };
 
-/// The module's name in log lines.
-const NAME: &str = "proxy_http";
 /// The methods whose effect is the same if a request arrives twice (RFC 9110 section 9.2.2).
-const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+const IDEMPOTENT: [&str; 5] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
 /// How much of a body of unknown length may be here already without its end, in bytes: 16 KB, as in Apache.
 const PRESENT_MAX: usize = 16 * 1024;
 /// A request that must not be sent twice goes over a kept connection only if that was in use so recently: the server may
@@ -56,7 +60,8 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
     };
     let is_single = ["proxy-nokeepalive", "force-proxy-request-1.0"].iter().any(|name| request.env.contains(name));
     let keep = destination.server.keep.filter(|_| !is_single);
-    let head = match head(request, &destination, body.as_ref(), keep) {
+    let upgrade = tunnel::wanted(request, &destination);
+    let head = match head(request, &destination, body.as_ref(), keep, upgrade.as_deref()) {
         Ok(head) => head,
         Err(status) => return HandlerResult::Status(status),
     };
@@ -80,29 +85,16 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         if asks_first(request) {
             exchange.hold_body();
         }
-        let begun = response::final_head(request, &mut exchange).await;
+        let begun = response::final_head(request, &mut exchange, upgrade.as_deref()).await;
         match begun {
-            Ok(()) => {
-                let back = keep.map(|keep| Back { destination: destination.server.address.clone(), keep, socket });
+            Ok(Final::Tunnel(protocol)) => return tunnel::make(request, exchange, socket, protocol),
+            Ok(Final::Response) => {
+                let back = keep.map(|keep| Back { address: destination.server.address.clone(), keep, socket });
                 return response::make(request, exchange, &destination, back);
             }
-            Err(response::NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
+            Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
             Err(why) => return response::failed(request, &destination, why),
         }
-    }
-}
-
-/// A connection that goes back to those that are kept.
-pub(super) struct Back {
-    destination: upstream::Address,
-    keep: Keep,
-    socket: Arc<OwnedFd>,
-}
-
-impl Back {
-    /// Gives it back. Nobody else may watch it any more.
-    pub(super) fn give(self) {
-        pool::give(self.destination, self.keep, self.socket);
     }
 }
 
@@ -117,15 +109,11 @@ async fn connect(request: &Request, destination: &Destination) -> Result<Arc<Own
 
 /// Whether this server is the last that the request may reach (`Max-Forwards`, RFC 9110 section 7.6.2).
 fn has_ended(request: &Request) -> bool {
-    matches!(&*request.data.method, "OPTIONS" | "TRACE")
-        && request.header("Max-Forwards").is_some_and(|text| text.trim() == "0")
+    request.data.method == "OPTIONS" && request.header("Max-Forwards").is_some_and(|text| text.trim() == "0")
 }
 
 /// The response to a request that may go no further.
 fn last_stop(request: &mut Request) -> HandlerResult {
-    if request.data.method != "OPTIONS" {
-        return HandlerResult::Status(405);
-    }
     let allowed = request.allowed_methods();
     request.response.headers_out.set("Allow", allowed);
     HandlerResult::Body(server::Body::Empty)
@@ -184,6 +172,7 @@ fn head(
     destination: &Destination,
     body: Option<&(server::RequestBody, Coding)>,
     keep: Option<Keep>,
+    upgrade: Option<&str>,
 ) -> Result<Vec<u8>, u16> {
     let version = match request.env.contains("force-proxy-request-1.0") {
         true => Version::Http10,
@@ -213,10 +202,15 @@ fn head(
     };
     let connection = match (version, keep) {
         (Version::Http10, _) => None,
+        _ if upgrade.is_some() => Some(("Connection", "Upgrade".to_string())),
         (_, Some(_)) => Some(("Connection", "Keep-Alive".to_string())),
         (_, None) => Some(("Connection", "close".to_string())),
     };
-    let last = length.iter().chain(&connection).map(|(name, value)| (*name, value.as_str()));
+    // The key of a WebSocket over HTTP/2 has no use there (RFC 8441 section 5).
+    let key = upgrade.filter(|_| request.header("Sec-WebSocket-Key").is_none()).map(tunnel::key);
+    let upgrade = upgrade.map(|protocol| ("Upgrade", protocol.to_string()));
+    let last = length.iter().chain(&connection).chain(&upgrade).chain(key.iter().flatten());
+    let last = last.map(|(name, value)| (*name, value.as_str()));
     for (name, value) in
         [("Host", host.as_str())].into_iter().chain(fields.map(|(name, value)| (&**name, &**value))).chain(last)
     {

@@ -23,6 +23,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     port: 4000,
     query: false,
     reuse: false,
+    upgrade: None,
     path: set_path_info,
     handler: |request, destination| Box::pin(handle(request, destination)),
 };

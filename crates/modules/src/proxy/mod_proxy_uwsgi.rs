@@ -25,6 +25,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     port: 3031,
     query: false,
     reuse: false,
+    upgrade: None,
     path: |_, _| {},
     handler: |request, destination| Box::pin(handle(request, destination)),
 };

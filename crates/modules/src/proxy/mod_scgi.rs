@@ -141,7 +141,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
     let server = RemoteServer { address, name, connect: timeout, keep: None };
-    let destination = Destination { target, server, timeout, flush: false };
+    let destination = Destination { target, server, timeout, flush: false, upgrade: None };
     if let Err(answer) = prepare(request, "scgi").await {
         return answer;
     }

@@ -3,3 +3,4 @@
 mod connections;
 mod http_same_as_apache;
 pub mod origin;
+mod tunnels;

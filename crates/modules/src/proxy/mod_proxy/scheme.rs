@@ -25,6 +25,8 @@ pub(crate) struct Scheme {
     pub(crate) query: bool,
     /// Whether connections to a backend that the configuration names stay open unless it says otherwise.
     pub(crate) reuse: bool,
+    /// The protocol that a request may switch to unless the configuration says otherwise (RFC 9110 section 7.8).
+    pub(crate) upgrade: Option<&'static str>,
     /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
     /// Sends the request to the backend, and makes the response from its answer.
@@ -41,6 +43,8 @@ pub(crate) struct Destination {
     pub(crate) timeout: Duration,
     /// Whether each piece of the response goes out at once.
     pub(crate) flush: bool,
+    /// The protocol that the request may switch to, or `ANY`.
+    pub(crate) upgrade: Option<String>,
 }
 
 /// A failure of a backend, as Apache reports it: in the log, and on the page.

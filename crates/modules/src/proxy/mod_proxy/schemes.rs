@@ -3,11 +3,16 @@
 use server::Request;
 
 use super::scheme::Scheme;
-use crate::proxy::{mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi};
+use crate::proxy::{mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi, mod_proxy_wstunnel};
 
 /// The protocols for backends.
-pub(crate) static SCHEMES: &[&Scheme] =
-    &[&mod_proxy_fcgi::SCHEME, &mod_proxy_http::SCHEME, &mod_proxy_scgi::SCHEME, &mod_proxy_uwsgi::SCHEME];
+pub(crate) static SCHEMES: &[&Scheme] = &[
+    &mod_proxy_fcgi::SCHEME,
+    &mod_proxy_http::SCHEME,
+    &mod_proxy_scgi::SCHEME,
+    &mod_proxy_uwsgi::SCHEME,
+    &mod_proxy_wstunnel::SCHEME,
+];
 
 /// The protocol of a URL, if its module is loaded.
 pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {

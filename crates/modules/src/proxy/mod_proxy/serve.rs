@@ -42,7 +42,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     };
     let Some(scheme) = scheme(request, &target.scheme) else {
         let text = format!(
-            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks http, fcgi, scgi and uwsgi to \
+            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks http, ws, fcgi, scgi and uwsgi to \
              backends, each with the module mod_proxy_NAME, which LoadModule loads.",
             request.data.uri, target.scheme
         );
@@ -131,7 +131,9 @@ fn destination(request: &Request, mut target: Target) -> Destination {
     let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
     let server =
         RemoteServer { address, name, connect: known.connect.unwrap_or(timeout), keep: Some(keep).filter(|_| is_kept) };
-    Destination { target, server, timeout, flush: known.flush == Some(true) }
+    let default = scheme.and_then(|scheme| scheme.upgrade).map(str::to_string);
+    let upgrade = known.upgrade.or(default).filter(|protocol| !protocol.eq_ignore_ascii_case("NONE"));
+    Destination { target, server, timeout, flush: known.flush == Some(true), upgrade }
 }
 
 /// Passes the request on to its backend, and makes the response from the answer.

@@ -68,8 +68,8 @@ fn lines_as_apache_takes_them() {
 /// Unsupported features are refused, and never mistaken for something else.
 #[test]
 fn unsupported_features_are_refused() {
-    for scheme in ["https", "ws", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {
-        let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, http, scgi, uwsgi");
+    for scheme in ["https", "wss", "ajp", "h2", "h2c", "ftp", "balancer", "nonsense"] {
+        let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, http, scgi, uwsgi, ws");
         for line in [
             format!("ProxyPass /x {scheme}://h/"),
             format!("ProxyPassMatch ^/(.*)$ {scheme}://h/$1"),
@@ -82,8 +82,7 @@ fn unsupported_features_are_refused() {
         }
     }
     let line = "SetHandler proxy:https://h/";
-    let want =
-        "SetHandler proxy:https://h/: Tsubame does not speak https to backends yet; it speaks fcgi, http, scgi, uwsgi";
+    let want = "SetHandler proxy:https://h/: Tsubame does not speak https to backends yet; it speaks fcgi, http, scgi, uwsgi, ws";
     assert_eq!(apply(line).err().as_deref(), Some(want));
     assert!(apply("SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"").is_ok());
     for line in [

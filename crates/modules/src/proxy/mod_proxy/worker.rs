@@ -28,6 +28,8 @@ pub(crate) struct Parameters {
     pub(crate) idle: Option<Duration>,
     /// Whether each piece of a response goes out at once.
     pub(crate) flush: Option<bool>,
+    /// The protocol that a request may switch to: its name, `ANY` or `NONE`.
+    pub(crate) upgrade: Option<String>,
 }
 
 /// Parameters without a meaning in these protocols, or that Tsubame does not need.
@@ -51,8 +53,8 @@ const WITHOUT_EFFECT: [&str; 16] = [
 ];
 
 /// Parameters that would affect the routing of requests, and are not supported.
-const REFUSED: [&str; 9] =
-    ["failonstatus", "hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping", "status", "upgrade"];
+const REFUSED: [&str; 8] =
+    ["failonstatus", "hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping", "status"];
 
 impl Parameters {
     /// Sets `key=value`. `Err`: the message after the name of the directive.
@@ -82,6 +84,7 @@ impl Parameters {
             }
             "enablereuse" => self.reuse = Some(on("EnableReuse")?),
             "disablereuse" => self.reuse = Some(!on("DisableReuse")?),
+            "upgrade" => self.upgrade = Some(value.to_string()),
             "max" => self.max = usize::try_from(atoi(value)).ok().filter(|max| *max > 0),
             "ttl" => {
                 let seconds = u64::try_from(atoi(value)).map_err(|_| "TTL must be at least one second")?;
@@ -102,13 +105,14 @@ impl Parameters {
 
     /// The settings of `later`, and otherwise those of this one.
     fn changed_by(&mut self, later: &Parameters) {
-        let Parameters { timeout, connect, reuse, max, idle, flush } = later.clone();
+        let Parameters { timeout, connect, reuse, max, idle, flush, upgrade } = later.clone();
         self.timeout = timeout.or(self.timeout);
         self.connect = connect.or(self.connect);
         self.reuse = reuse.or(self.reuse);
         self.max = max.or(self.max);
         self.idle = idle.or(self.idle);
         self.flush = flush.or(self.flush);
+        self.upgrade = upgrade.or(self.upgrade.take());
     }
 
     /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.

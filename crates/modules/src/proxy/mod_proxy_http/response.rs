@@ -11,8 +11,8 @@ use http::text::from_bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
 use upstream::http1::{Exchange, Failure};
 
-use super::{Back, NAME, proxy_error};
-use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, via};
+use super::connection::{Back, NAME};
+use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, proxy_error, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;
@@ -26,7 +26,12 @@ pub(super) enum NoResponse {
     /// There are too many interim responses.
     TooManyInterim,
     /// The backend speaks another protocol, which nobody has asked for.
-    Switched(String),
+    Switched {
+        /// Its name.
+        protocol: String,
+        /// The protocol that was asked for.
+        asked: String,
+    },
 }
 
 impl From<Failure> for NoResponse {
@@ -35,18 +40,34 @@ impl From<Failure> for NoResponse {
     }
 }
 
-/// Waits for the final head of a response, and passes interim ones on.
-pub(super) async fn final_head(request: &mut Request, exchange: &mut Exchange) -> Result<(), NoResponse> {
+/// What follows the interim responses.
+pub(super) enum Final {
+    /// A response.
+    Response,
+    /// The backend has switched to this protocol, which was asked for.
+    Tunnel(String),
+}
+
+/// Waits for the final head of a response, and passes interim ones on. `upgrade`: the protocol that was asked for.
+pub(super) async fn final_head(
+    request: &mut Request,
+    exchange: &mut Exchange,
+    upgrade: Option<&str>,
+) -> Result<Final, NoResponse> {
     let mut interim = 0;
     loop {
         exchange.next_head().await?;
         let (head, bytes) = exchange.head();
         let status = head.status(bytes);
         match status {
-            200.. => return Ok(()),
+            200.. => return Ok(Final::Response),
             101 => {
                 let protocol = head.field(bytes, KnownField::Upgrade).unwrap_or(b"n/a");
-                return Err(NoResponse::Switched(from_bytes(protocol).into_owned()));
+                let protocol = from_bytes(protocol).into_owned();
+                return match upgrade {
+                    Some(asked) if asked.eq_ignore_ascii_case(&protocol) => Ok(Final::Tunnel(protocol)),
+                    _ => Err(NoResponse::Switched { protocol, asked: upgrade.unwrap_or("n/a").to_string() }),
+                };
             }
             // Whoever reads the body of the request asks the client for it.
             100 => exchange.ask_for_body(),
@@ -68,7 +89,7 @@ pub(super) async fn final_head(request: &mut Request, exchange: &mut Exchange) -
 }
 
 /// The fields of a head that concern more than one connection.
-fn end_to_end<'h>(
+pub(super) fn end_to_end<'h>(
     head: &'h ResponseHead,
     bytes: &'h [u8],
 ) -> impl Iterator<Item = (Cow<'h, str>, Cow<'h, str>)> + use<'h> {
@@ -179,8 +200,8 @@ pub(super) fn failed(request: &mut Request, destination: &Destination, why: NoRe
             let text = format!("Too many ({}) interim responses from origin server", INTERIM_MAX + 1);
             proxy_error(request, 502, &text)
         }
-        NoResponse::Switched(protocol) => {
-            proxy_error(request, 502, &format!("Unexpected Upgrade: {protocol} (expecting n/a)"))
+        NoResponse::Switched { protocol, asked } => {
+            proxy_error(request, 502, &format!("Unexpected Upgrade: {protocol} (expecting {asked})"))
         }
     }
 }

@@ -113,6 +113,9 @@ impl Origin {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let target = head.split(' ').nth(1).unwrap_or_default().to_string();
             let name = target.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+            if name == "socket" && head.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n") {
+                return shout(stream, &head);
+            }
             let answer = match ANSWERS.iter().find(|(known, _)| *known == name) {
                 Some((_, answer)) => answer.to_vec(),
                 None if name == "end-flood" => b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000),
@@ -139,6 +142,19 @@ impl Origin {
             }
         }
     }
+}
+
+/// Becomes a WebSocket, as far as a proxy knows of one: says its request, and then everything again, louder.
+fn shout(mut stream: TcpStream, head: &str) -> Option<()> {
+    let accept = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: proof\r\nX-E: 1\r\n\r\n";
+    stream.write_all(format!("HTTP/1.1 101 Switching\r\n{accept}{}", head.replace("\r\n", "\n")).as_bytes()).ok()?;
+    let mut piece = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut piece) {
+        piece.make_ascii_uppercase();
+        stream.write_all(&piece[..count]).ok()?;
+    }
+    stream.write_all(b"bye").ok()?;
+    stream.shutdown(std::net::Shutdown::Both).ok()
 }
 
 /// Reads a request, with its body as it came.
