@@ -26,5 +26,5 @@ pub(super) const SCHEME: Scheme =
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("ProxyWebsocketFallbackToProxyHttp", Allowed::CONF, Flag(|_, _| Ok(())), "On", "whether to fallback to mod_proxy_http for WebSocket upgrade, On or Off").without_effect("The module mod_proxy_http always does the work."),
+    row("ProxyWebsocketFallbackToProxyHttp", Allowed::CONF, Flag(|_, _| Ok(())), "On", "whether to let mod_proxy_http handle the upgrade and tunneling, On by default").without_effect("The module mod_proxy_http always does the work."),
 ];
