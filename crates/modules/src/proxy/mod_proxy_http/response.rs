@@ -106,7 +106,8 @@ pub(super) fn make(
     back: Option<Back>,
 ) -> HandlerResult {
     let (head, bytes) = exchange.head();
-    let to_head = request.data.header_only;
+    // The method that was sent decides: the page of an error is asked for with GET, even for a client that sent HEAD.
+    let to_head = request.data.method == "HEAD";
     let end = match head.body_end(bytes, to_head) {
         Ok(end) => end,
         Err(bad) => return failed(request, destination, Failure::Malformed(bad).into()),

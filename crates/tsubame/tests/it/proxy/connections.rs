@@ -17,7 +17,8 @@ fn configuration(origin: &Origin) -> String {
 fn connections_are_kept() {
     let site = Site::new();
     let origin = Origin::start(site.ip);
-    let text = configuration(&origin) + "StartServers 1\nMaxRequestWorkers 1\nServerLimit 1\n";
+    let text =
+        configuration(&origin) + "StartServers 1\nMaxRequestWorkers 1\nServerLimit 1\nErrorDocument 404 /app/echo\n";
     let server = Server::start(Mpm::Prefork, &site, &text);
     let mut client = server.client();
     for _ in 0..20 {
@@ -29,6 +30,13 @@ fn connections_are_kept() {
         assert_eq!(client.get("/app/bare").text(), "hi", "a lost connection is nothing that the client notices");
         assert_eq!(origin.connections.load(Ordering::Relaxed), turn);
     }
+    // Whoever asks for a head only gets no body, and yet the page of an error is read to its end.
+    let before = origin.connections.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        client.send("HEAD /missing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.response_to("HEAD").status, 200, "the status is that of the page");
+    }
+    assert_eq!(origin.connections.load(Ordering::Relaxed), before);
     // What nobody has asked for is no answer to the next request.
     assert_eq!(client.get("/app/end-extra").text(), "hi");
     assert_eq!(client.get("/app/chunked").text(), "abcde");
