@@ -16,11 +16,13 @@
 //! is, byte for byte, one that had this response before, which is found without reading it, or else if it agrees in those: the
 //! heads of two browsers rarely are the same.
 //!
-//! Each thread remembers requests, within limits, once it has met their line and host twice. The table holds no connection and
-//! no open file: the file's content is that of the [`FileCache`](crate::site::file_cache::FileCache), for as long as it is
-//! there.
+//! Each thread remembers requests, within limits, once it has met their line and host twice. If another thread ends a request, as
+//! a worker does under event after the listener has met it, the request [goes back](inbox) to the thread that looked for it. The
+//! table holds no connection and no open file: the file's content is that of the
+//! [`FileCache`](crate::site::file_cache::FileCache), for as long as it is there.
 
 mod heads;
+mod inbox;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -44,6 +46,7 @@ use http::name::FieldSet;
 use sys::time::Instant;
 
 use self::heads::KeptHeads;
+use self::inbox::Inbox;
 use crate::exchange::describe::Shown;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
@@ -89,8 +92,10 @@ pub(crate) struct Repeat {
     new_head: Option<(u64, Option<Vec<u8>>)>,
     /// Where the thread has had it before, as far as its heads can be found there.
     place: Option<u16>,
-    /// The table that its hashes and its place are of.
-    table: u64,
+    /// That of the thread whose table its hashes and its place are of.
+    inbox: Arc<Inbox>,
+    /// It has not been in the table yet.
+    is_new: bool,
     /// How much memory it takes together with its request, in bytes; without the heads.
     own_memory: usize,
     /// All that it takes, in bytes; 0 if it has another head since that was worked out.
@@ -164,12 +169,18 @@ impl Size {
     }
 }
 
+/// What a request has in common with all that may have its response, in the table of the thread that looked for it.
+pub(crate) struct Key {
+    hash: u64,
+    inbox: Arc<Inbox>,
+}
+
 /// The requests that a thread remembers.
 struct Repeats {
     /// Begins with random numbers: a client cannot know which heads displace each other.
     hasher: RandomState,
-    /// Its own number, at random.
-    number: u64,
+    /// Where other threads put what this one shall remember.
+    inbox: Arc<Inbox>,
     /// One set after the other.
     places: Box<[Option<Remembered>]>,
     /// For the rest of the hash of each kept head, the place of the request that had it.
@@ -206,7 +217,7 @@ impl Repeats {
     fn new(Size { sets, memory, .. }: &Size) -> Repeats {
         let (places, hasher) = (sets * WAYS, RandomState::default());
         Repeats {
-            number: hasher.hash_one(places),
+            inbox: Arc::new(Inbox::new(hasher.clone())),
             hasher,
             places: (0..places).map(|_| None).collect(),
             known: vec![0; places * 16].into(),
@@ -216,21 +227,6 @@ impl Repeats {
             most: *memory,
             hand: 0,
         }
-    }
-
-    /// The hash of the address at which a head arrived, its request line, its fields of these names besides those in which all agree,
-    /// and these outcomes.
-    fn hash_of(&self, client: &Client, head: &RequestHead, names: FieldSet, outcomes: &[Outcome]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        client.local().hash(&mut hasher);
-        hasher.write(head.line());
-        for field in head.fields_of(names.and(AGREED)) {
-            field.hash(&mut hasher);
-        }
-        for outcome in outcomes {
-            hasher.write_u8(outcome.is_match().into());
-        }
-        hasher.finish()
     }
 
     /// The places of a key.
@@ -286,12 +282,10 @@ impl Repeats {
         has_room && self.places[self.places_of(key)].iter().any(Option::is_none) || self.seen.has_met(agreed)
     }
 
-    /// Puts a request in its place. Returns the one that was there, or this one, if it is another thread's.
+    /// Puts a request in its place. Returns the one that was there.
     fn put(&mut self, mut remembered: Remembered) -> Option<Remembered> {
-        let Repeat { ref heads, place, key, agreed, memory, table, .. } = *remembered.repeat;
-        if table != self.number {
-            return Some(remembered);
-        }
+        remembered.repeat.is_new = false;
+        let Repeat { ref heads, place, key, agreed, memory, .. } = *remembered.repeat;
         let places = self.places_of(key);
         let is_same = |place: &Option<Remembered>| place.as_ref().is_some_and(|old| old.repeat.agreed == agreed);
         let all = &self.places[places.clone()];
@@ -316,6 +310,12 @@ impl Repeats {
         self.without(old)
     }
 
+    /// Puts a request in its place that another thread has ended, if it is still worth one. Returns the request that is forgotten.
+    fn put_returned(&mut self, returned: Remembered) -> Option<Remembered> {
+        let Repeat { is_new, key, agreed, .. } = *returned.repeat;
+        if is_new && !self.welcomes(key, agreed) { Some(returned) } else { self.put(returned) }
+    }
+
     /// Takes a request whose memory is needed for others, if it is.
     fn make_room(&mut self) -> Option<Remembered> {
         if self.memory <= self.most {
@@ -328,6 +328,31 @@ impl Repeats {
         let taken = self.places[at].take();
         self.without(taken)
     }
+}
+
+/// The hash of the address at which a head arrived, its request line, its fields of these names besides those in which all agree,
+/// and these outcomes.
+fn hash_of(hasher: &RandomState, client: &Client, head: &RequestHead, names: FieldSet, outcomes: &[Outcome]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    client.local().hash(&mut hasher);
+    hasher.write(head.line());
+    for field in head.fields_of(names.and(AGREED)) {
+        field.hash(&mut hasher);
+    }
+    for outcome in outcomes {
+        hasher.write_u8(outcome.is_match().into());
+    }
+    hasher.finish()
+}
+
+/// Changes the table. What is forgotten for that ends while nobody holds the table.
+fn change(change: impl FnOnce(&mut Repeats) -> Option<Remembered>) {
+    let (old, is_full) = REPEATS.with_borrow_mut(|repeats| {
+        let old = change(repeats);
+        (old, repeats.memory > repeats.most)
+    });
+    drop(old);
+    while is_full && REPEATS.with_borrow_mut(Repeats::make_room).is_some() {}
 }
 
 impl Seen {
@@ -394,17 +419,21 @@ impl<'a> Recall<'a> {
 
     /// The response to requests that asked the same as this one, which has yet to [become](Again::with_head) one of them. `Err`:
     /// there is none; the key, if the response may be worth remembering.
-    pub(crate) fn similar(&mut self, head: &RequestHead) -> Result<Again, Option<u64>> {
+    pub(crate) fn similar(&mut self, head: &RequestHead) -> Result<Again, Option<Key>> {
         if !is_alone(head) {
             return Err(None);
         }
-        let (key, found) = REPEATS.with_borrow_mut(|repeats| {
-            let key = repeats.hash_of(self.client, head, FieldSet::default(), &[]);
-            (key, repeats.take_similar(key, head, self).ok_or_else(|| repeats.seen.has_met(key)))
+        for returned in REPEATS.with_borrow(|repeats| repeats.inbox.take()) {
+            change(|repeats| repeats.put_returned(returned));
+        }
+        let (hash, found) = REPEATS.with_borrow_mut(|repeats| {
+            let hash = hash_of(&repeats.hasher, self.client, head, FieldSet::default(), &[]);
+            (hash, repeats.take_similar(hash, head, self).ok_or_else(|| repeats.seen.has_met(hash)))
         });
+        let key = || Key { hash, inbox: REPEATS.with_borrow(|repeats| repeats.inbox.clone()) };
         match found {
-            Ok(found) => self.again(found).ok_or(Some(key)),
-            Err(is_known) => Err(is_known.then_some(key)),
+            Ok(found) => self.again(found).ok_or_else(|| Some(key())),
+            Err(is_known) => Err(is_known.then(key)),
         }
     }
 
@@ -505,10 +534,10 @@ fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> 
 }
 
 impl Repeat {
-    /// How to send a response again whose head was just written; `None`: it must be made anew. `key`: the hash of what
-    /// all those heads have in common that may have this response; `fields`: the text of the request's fields, over HTTP/2.
+    /// How to send a response again whose head was just written; `None`: it must be made anew. `fields`: the text of the request's
+    /// fields, over HTTP/2.
     pub(crate) fn of(
-        key: u64,
+        Key { hash: key, inbox }: Key,
         request: &Request,
         head: SentHead,
         fields: Option<Vec<u8>>,
@@ -537,19 +566,21 @@ impl Repeat {
         }
         let asked = if data.changed_fields().is_none() { data.head.asked() } else { FieldSet::ALL };
         let (asked, outcomes) = (asked.and(AGREED), data.head.outcomes().get());
-        let (table, agreed, hash) = REPEATS.with_borrow_mut(|repeats| {
-            let agreed = repeats.hash_of(&request.client, &data.head, asked, &outcomes);
-            let is_welcome = repeats.welcomes(key, agreed);
-            let text = fields.as_deref().unwrap_or_else(|| data.head.text());
-            is_welcome.then(|| (repeats.number, agreed, repeats.hasher.hash_one(text)))
-        })?;
+        let agreed = hash_of(inbox.hasher(), &request.client, &data.head, asked, &outcomes);
+        // Only the thread of the inbox knows whether it has room.
+        let may_be_welcome = REPEATS.with_borrow_mut(|repeats| !inbox.is_of(repeats) || repeats.welcomes(key, agreed));
+        if !may_be_welcome {
+            return None;
+        }
+        let hash = inbox.hasher().hash_one(fields.as_deref().unwrap_or_else(|| data.head.text()));
         let content = Repeated::content(request, body)?;
         let client = &request.client;
         Some(Box::new(Repeat {
             heads: KeptHeads::default(),
             new_head: Some((hash, fields)),
             place: None,
-            table,
+            inbox,
+            is_new: true,
             own_memory: size_of::<Request>() + size_of::<Repeat>() + text_of(request) + head.len() + content.len(),
             memory: 0,
             key,
@@ -598,13 +629,11 @@ impl Repeat {
         if self.memory == 0 {
             self.memory = self.own_memory + request.data.head.memory() + self.heads.memory();
         }
-        // What is forgotten ends while nobody holds the table.
-        let (old, is_full) = REPEATS.with_borrow_mut(|repeats| {
-            let old = repeats.put(Remembered { request, repeat: self });
-            (old, repeats.memory > repeats.most)
-        });
-        drop(old);
-        while is_full && REPEATS.with_borrow_mut(Repeats::make_room).is_some() {}
+        let remembered = Remembered { request, repeat: self };
+        match REPEATS.with_borrow(|repeats| remembered.repeat.inbox.is_of(repeats)) {
+            true => change(|repeats| repeats.put(remembered)),
+            false => remembered.go_back(),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use runtime::scoreboard::Workers;
 use sys::time::Instant;
 
 use super::body::Incoming;
+use crate::exchange::repeat::Key;
 use crate::exchange::{Exchange, RefusedHead, Running};
 use crate::message::interim::Interim;
 use crate::message::tunnel::TunnelFuture;
@@ -52,8 +53,8 @@ pub(in crate::protocol) struct Http1Connection {
     pub(super) announced: Option<NonZeroU64>,
     /// Requests served in a row without a wait for one.
     pub(super) behind: u32,
-    /// The [key](crate::exchange::repeat) of the request that is being served, if its response may be worth remembering.
-    pub(super) key: Option<u64>,
+    /// The key of the request that is being served, if its response may be worth remembering.
+    pub(super) key: Option<Key>,
     /// The body of the request that is being served.
     pub(super) incoming: Option<Incoming>,
     /// A response of which a part still has to go out.

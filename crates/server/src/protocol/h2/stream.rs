@@ -16,7 +16,7 @@ use super::open_stream::OpenStream;
 use super::response::{Begun, SendError, Sending, Transferred, begin};
 use super::tunnel;
 use super::wire::Wire;
-use crate::exchange::repeat::{Repeat, SentHead};
+use crate::exchange::repeat::{Key, Repeat, SentHead};
 use crate::exchange::{Exchange, Received, RefusedHead, Running, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::response::{Body, BodyStream};
@@ -80,8 +80,8 @@ impl Drop for Counted<'_> {
 
 /// A head whose response may be worth remembering.
 pub(super) struct KnownHead {
-    /// Its [key](crate::exchange::repeat).
-    pub(super) key: u64,
+    /// Its key.
+    pub(super) key: Key,
     /// The text of its fields.
     pub(super) text: Vec<u8>,
 }

@@ -298,6 +298,25 @@ under_percore_and! { worker:
 }
 
 under_percore_and! { event:
+    /// The thread that meets a request first remembers it, even if another one ends it: a filter that may compress has a worker
+    /// of event's.
+    fn filters_cost_no_repeats(mpm: Mpm) {
+        const REQUESTS: u64 = 200;
+
+        let site = Site::new();
+        page(&site, "a.html", PAGE);
+        let server = Server::start(mpm, &site, &format!("{COMMON}MaxKeepAliveRequests 0\nAddOutputFilterByType DEFLATE text/html\n"));
+        let mut client = server.client();
+        for _ in 0..REQUESTS {
+            assert_eq!(client.request("GET /a.html HTTP/1.1\r\nHost: localhost\r\n\r\n").text(), PAGE);
+        }
+        // The first requests are remembered, and a young file is not kept yet.
+        let most = || (repeated(&server) > REQUESTS / 2).then_some(());
+        assert!(within(Duration::from_secs(2), most).is_some(), "{} repeats", repeated(&server));
+    }
+}
+
+under_percore_and! { event:
     /// Each repeat is logged with its own client, connection and count, and counts towards `MaxKeepAliveRequests`.
     fn each_is_logged_as_its_own(mpm: Mpm) {
         let site = Site::new();
