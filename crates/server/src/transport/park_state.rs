@@ -93,9 +93,12 @@ struct All {
     /// How many there are, and how many there were at most since memory was last given back.
     count: usize,
     peak: usize,
+    /// Memory was given back, and some connections were left that had been among many.
+    some_are_left: bool,
 }
 
-static ALL: Mutex<All> = Mutex::new(All { entries: Vec::new(), free: Vec::new(), count: 0, peak: 0 });
+static ALL: Mutex<All> =
+    Mutex::new(All { entries: Vec::new(), free: Vec::new(), count: 0, peak: 0, some_are_left: false });
 /// What all connections hold beyond the usual, and the most of it since memory was last given back, in bytes.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static HELD_PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -162,8 +165,11 @@ impl Drop for ParkState {
         all.entries[self.place] = None;
         all.free.push(self.place);
         all.count -= 1;
-        if all.peak >= TIDY_AFTER_CONNECTIONS && all.count <= all.peak / 2 {
+        let many_are_gone = all.peak >= TIDY_AFTER_CONNECTIONS && all.count <= all.peak / 2;
+        let the_last_is_gone = all.some_are_left && all.count == 0;
+        if many_are_gone || the_last_is_gone {
             all.peak = all.count;
+            all.some_are_left = all.count > 0;
             drop(all);
             tidy_soon();
         }
@@ -318,7 +324,7 @@ fn choose<'a>(all: impl Iterator<Item = &'a Arc<Entry>>, most: usize) -> Vec<Arc
 }
 
 /// How many connections there have to have been for the end of half of them to matter to the memory.
-const TIDY_AFTER_CONNECTIONS: usize = 16;
+const TIDY_AFTER_CONNECTIONS: usize = 8;
 /// How much of what was held has to be free again to matter, in bytes.
 const TIDY_AFTER_BYTES: usize = 4 * 1024 * 1024;
 /// How long memory stays with the process after such an end: it is likely that others follow, or need it.
