@@ -3,7 +3,9 @@
 //! [`mod_proxy`] decides which requests go where. Each protocol is a [`Scheme`](mod_proxy::Scheme) in a module of its
 //! own: to add one takes a file and a line in `mod_proxy/schemes.rs`. mod_scgi has its own directives.
 
+pub mod lbmethods;
 pub mod mod_proxy;
+pub mod mod_proxy_balancer;
 pub mod mod_proxy_fcgi;
 pub mod mod_proxy_http;
 pub mod mod_proxy_scgi;

@@ -288,7 +288,7 @@ async fn read_form(request: &mut Request, dir: &FormDir) -> Result<Option<Creden
 }
 
 /// The names and values of a form, decoded, in order.
-pub(super) fn form_fields(body: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn form_fields(body: &[u8]) -> Vec<(String, String)> {
     let text = http::text::from_bytes(body);
     let pairs = text.split('&').map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

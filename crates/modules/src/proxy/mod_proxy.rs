@@ -3,15 +3,22 @@
 //! Apache manual: mod_proxy. The differences are in `docs/differences.md`; doubtful cases were measured on 2.4.71. As
 //! in Apache, the file name of a request contains its target: `proxy:fcgi://host/path`.
 
+mod balance;
+mod balancer;
+mod balancer_lines;
+mod destination;
+mod elect;
 mod forwarded;
 mod interpolate;
 mod map;
+mod method;
 mod reverse;
 mod scheme;
 mod schemes;
 mod serve;
 mod set;
 mod settings;
+mod status;
 mod target;
 mod worker;
 
@@ -20,11 +27,17 @@ use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
+pub(crate) use self::balancer::{Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, resolve};
 pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, via};
+pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{cookie, location};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
-use self::settings::{ADD_HEADERS, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer};
+use self::settings::{
+    ADD_HEADERS, BALANCER_INHERIT, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer,
+};
+pub(crate) use self::status::Status;
 pub(crate) use self::target::Target;
+pub(crate) use self::worker::factor;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
@@ -46,7 +59,7 @@ const BUFFER: &str = "The kernel chooses the size.";
 const SPOKEN: &str = "The protocols are `http`, `ws`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
 const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
-const NO_BALANCERS: &str = "It concerns balancers, which Tsubame does not have yet.";
+const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 
 const SERVER: Allowed = Allowed::SERVER;
 const CONF: Allowed = Allowed::CONF;
@@ -91,10 +104,10 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyPreserveHost", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.preserve_host, on)), on_or_off(PRESERVE_HOST), "on if we should preserve host header while proxying"),
     row("ProxyTimeout", SERVER, Take1(set::timeout), "Timeout", "Set the timeout (in seconds) for a proxied connection. This overrides the server timeout"),
     row("ProxyBadHeader", SERVER, Take1(|c, v| set::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").differs("A response with a malformed header is always an error."),
-    refused("BalancerMember", CONF, "A balancer name and scheme with list of params"),
-    nothing("BalancerGrowth", SERVER, "5", "Number of additional Balancers that can be added post-config", NO_BALANCERS),
-    row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect(NO_BALANCERS),
-    row("BalancerInherit", SERVER, Flag(|_, _| Ok(())), "On", "on if this server should inherit Balancers and Workers defined in the main server (Setting to off recommended if using the Balancer Manager)").without_effect(NO_BALANCERS),
+    row("BalancerMember", CONF, Words(set::add_member), "", "A balancer name and scheme with list of params").differs(SPOKEN),
+    nothing("BalancerGrowth", SERVER, "5", "Number of additional Balancers that can be added post-config", NO_GROWTH),
+    row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect("A restart begins with the configuration."),
+    row("BalancerInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.balancer_inherit, on)), on_or_off(BALANCER_INHERIT), "on if this server should inherit Balancers and Workers defined in the main server (Setting to off recommended if using the Balancer Manager)"),
     row("ProxyPassInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.inherit, on)), on_or_off(INHERIT), "on if this server should inherit all ProxyPass directives defined in the main server (Setting to off recommended if using the Balancer Manager)"),
     row("ProxyStatus", SERVER, Take1(|c, v| set::check_word(c, v, &["off", "on", "full"])), "Off", "Configure Status: proxy status to one of: on | off | full").without_effect(NO_PAGE),
     row("ProxySet", CONF, Words(set::parameters), "", "A balancer or worker name with list of params"),

@@ -33,7 +33,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     reuse: false,
     upgrade: None,
     path: set_path_info,
-    handler: |request, destination| Box::pin(handle(request, destination)),
+    handler: Some(|request, destination| Box::pin(handle(request, destination))),
 };
 
 #[rustfmt::skip]

@@ -9,6 +9,7 @@ mod tunnel;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     query: true,
     reuse: true,
     path: |_, _| {},
-    handler: |request, destination| Box::pin(handle(request, destination)),
+    handler: Some(|request, destination| Box::pin(handle(request, destination))),
 };
 
 /// The methods whose effect is the same if a request arrives twice (RFC 9110 section 9.2.2).
@@ -66,7 +67,7 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         Err(status) => return HandlerResult::Status(status),
     };
     let may_repeat = body.is_none() && IDEMPOTENT.contains(&&*request.data.method);
-    let is_first = request.client().keepalives.load(std::sync::atomic::Ordering::Relaxed) == 0;
+    let is_first = request.client().keepalives.load(Ordering::Relaxed) == 0;
     let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
     let within = (!may_repeat).then_some(YOUNG);
     let address = &destination.server.address;
@@ -81,6 +82,10 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
             },
         };
         let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
+        if let Some(election) = &destination.election {
+            let body = body.as_ref().and_then(|(body, _)| body.length()).unwrap_or(0);
+            election.sent(head.len() as u64 + body);
+        }
         let mut exchange = Exchange::new(Stream::new(socket.clone()), head.clone(), outgoing, destination.timeout);
         if asks_first(request) {
             exchange.hold_body();
@@ -93,7 +98,12 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
                 return response::make(request, exchange, &destination, back);
             }
             Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
-            Err(why) => return response::failed(request, &destination, why),
+            Err(why) => {
+                if matches!(why, NoResponse::Failure(Failure::Lost(_))) && may_repeat && !exchange.has_begun() {
+                    destination.may_go_elsewhere.store(true, Ordering::Relaxed);
+                }
+                return response::failed(request, &destination, why);
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     reuse: false,
     upgrade: None,
     path: |_, _| {},
-    handler: |request, destination| Box::pin(handle(request, destination)),
+    handler: Some(|request, destination| Box::pin(handle(request, destination))),
 };
 
 static PROTOCOL: RemoteProtocol = RemoteProtocol {

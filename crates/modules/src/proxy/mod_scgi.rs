@@ -11,7 +11,7 @@ use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 use upstream::{Address, RemoteServer};
 
-use super::mod_proxy::{BackendProtocol, Destination, Target, prepare, respond};
+use super::mod_proxy::{BackendProtocol, Destination, Status, Target, prepare, respond};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
@@ -141,7 +141,16 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
     let server = RemoteServer { address, name, connect: timeout, keep: None };
-    let destination = Destination { target, server, timeout, flush: false, upgrade: None };
+    let destination = Destination {
+        target,
+        server,
+        timeout,
+        flush: false,
+        upgrade: None,
+        status: Status::default(),
+        election: None,
+        may_go_elsewhere: Arc::default(),
+    };
     if let Err(answer) = prepare(request, "scgi").await {
         return answer;
     }

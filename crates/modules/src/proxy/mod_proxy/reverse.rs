@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use server::Request;
 
+use super::balancer::of_url;
+use super::balancer_lines::PREFIX;
 use super::interpolate::interpolated;
 use super::settings::{ProxyDir, Reverse};
 
@@ -12,6 +14,9 @@ pub(crate) fn location(request: &Request, url: &str) -> Option<String> {
     let dir = request.dir::<ProxyDir>();
     let found = dir.reverse.iter().find_map(|line| {
         let (inner, outer) = texts(request, line);
+        if let Some(balancer) = of_url(request, &inner) {
+            return balancer.members.iter().find_map(|member| of_member(url, &member.url, &inner, &outer));
+        }
         // A line with a path is about any server.
         let part = match inner.starts_with('/') {
             true => path_of(url),
@@ -22,6 +27,19 @@ pub(crate) fn location(request: &Request, url: &str) -> Option<String> {
     })?;
     let is_url = found.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|c| c.is_ascii_alphanumeric()));
     Some(if is_url { found } else { request.url(&found) })
+}
+
+/// The URL of a balancer's member as one of this server, if the line is about `balancer://name/path`.
+fn of_member(url: &str, member: &str, inner: &str, outer: &str) -> Option<String> {
+    let path = inner.get(PREFIX.len()..)?.split_once('/').map_or("", |(_, path)| path);
+    if path.is_empty() {
+        let rest = strip_prefix(url, member)?;
+        // As in Apache, which joins the two as they are.
+        return Some(if outer == "/" && rest.starts_with('/') { rest.to_string() } else { format!("{outer}{rest}") });
+    }
+    let rest = strip_prefix(url, member.strip_suffix('/').unwrap_or(member))?;
+    let rest = rest.strip_prefix('/')?.strip_prefix(path)?;
+    Some(format!("{outer}{rest}"))
 }
 
 /// The path of a URL, or the text itself.

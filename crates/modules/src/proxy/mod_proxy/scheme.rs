@@ -1,5 +1,7 @@
 //! A protocol for backends, and what the modules that implement one have in common.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use conf::Level;
@@ -10,6 +12,8 @@ use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
 use upstream::RemoteServer;
 
+use super::elect::Election;
+use super::status::Status;
 use super::target::Target;
 use crate::loggers::mod_log_config::accounts_for_scripts;
 
@@ -29,9 +33,13 @@ pub(crate) struct Scheme {
     pub(crate) upgrade: Option<&'static str>,
     /// The further processing of a path mapped by `ProxyPass`, once it is escaped.
     pub(crate) path: fn(&mut Request, &Target),
-    /// Sends the request to the backend, and makes the response from its answer.
-    pub(crate) handler: for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>,
+    /// Sends the request to the backend, and makes the response from its answer. `None`: the backend is a balancer, whose members
+    /// have protocols of their own.
+    pub(crate) handler: Option<SchemeHandler>,
 }
+
+/// Sends a request to a backend.
+pub(crate) type SchemeHandler = for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>;
 
 /// A request's target, and its settings.
 pub(crate) struct Destination {
@@ -45,6 +53,12 @@ pub(crate) struct Destination {
     pub(crate) flush: bool,
     /// The protocol that the request may switch to, or `ANY`.
     pub(crate) upgrade: Option<String>,
+    /// What the configuration says about the backend's status.
+    pub(crate) status: Status,
+    /// The member of a balancer that has been elected.
+    pub(crate) election: Option<Arc<Election>>,
+    /// Set by the protocol: the backend has answered nothing, and the request may go to another one.
+    pub(crate) may_go_elsewhere: Arc<AtomicBool>,
 }
 
 /// A failure of a backend, as Apache reports it: in the log, and on the page.

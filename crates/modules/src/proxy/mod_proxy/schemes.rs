@@ -3,10 +3,13 @@
 use server::Request;
 
 use super::scheme::Scheme;
-use crate::proxy::{mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi, mod_proxy_wstunnel};
+use crate::proxy::{
+    mod_proxy_balancer, mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi, mod_proxy_wstunnel,
+};
 
 /// The protocols for backends.
 pub(crate) static SCHEMES: &[&Scheme] = &[
+    &mod_proxy_balancer::SCHEME,
     &mod_proxy_fcgi::SCHEME,
     &mod_proxy_http::SCHEME,
     &mod_proxy_scgi::SCHEME,
@@ -15,7 +18,7 @@ pub(crate) static SCHEMES: &[&Scheme] = &[
 ];
 
 /// The protocol of a URL, if its module is loaded.
-pub(super) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
+pub(crate) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
     let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
     request.server.language.has_module(scheme.module).then_some(*scheme)
 }

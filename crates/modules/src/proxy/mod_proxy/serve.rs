@@ -1,19 +1,16 @@
 //! From the URL of a backend to its response.
 
 use conf::Level;
-use server::core::CoreServer;
 use server::{HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
-use upstream::{Address, Keep, RemoteServer};
 
-use super::map::{SOCKET, add_query, canonical_port, complete, set};
-use super::scheme::{Destination, Scheme, proxy_error};
+use super::balance;
+use super::balancer::of_url;
+use super::destination::{destination, parameters};
+use super::map::{add_query, canonical_port, complete, set};
+use super::scheme::{Scheme, proxy_error};
 use super::schemes::scheme;
-use super::settings::{ProxyDir, ProxyServer};
+use super::settings::ProxyDir;
 use super::target::Target;
-use super::worker::Parameters;
-
-/// How many idle connections to a backend a child keeps without `max`.
-const MAX: usize = 64;
 
 /// Whether `ProxyPass` has mapped the request, or the handler is a URL.
 pub(super) fn claims(request: &Request) -> bool {
@@ -66,7 +63,11 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         }
         set(request, &target);
     }
+    let balancer = of_url(request, &target.url());
     request.note_step(scheme.module.trim_end_matches("_module"), None, |request| {
+        if let Some(balancer) = balancer {
+            return balancer.description();
+        }
         let destination = destination(request, target);
         let server = &destination.server;
         let kept = if server.keep.is_some() { "a persistent connection" } else { "a new connection" };
@@ -98,52 +99,25 @@ fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
     Some(proxy_error(request, 400, why))
 }
 
-/// The settings of a backend.
-fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
-    let conf = request.host::<ProxyServer>();
-    let workers: Vec<_> = conf.workers.iter().map(|worker| &**worker).collect();
-    Parameters::of(&workers, target)
-}
-
-fn destination(request: &Request, mut target: Target) -> Destination {
-    // The choice of the backend depends on it, too.
-    target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
-    let known = parameters(request, &target);
-    let scheme = scheme(request, &target.scheme);
-    // Nothing is configured for a backend that only a rule names: its connections serve one request each.
-    let reuses = |known: &Parameters| known.reuse.unwrap_or(scheme.is_some_and(|scheme| scheme.reuse));
-    let is_kept = known.as_ref().is_some_and(reuses);
-    let known = known.unwrap_or_default();
-    let conf = request.host::<ProxyServer>();
-    let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
-    let timeout = known.timeout.unwrap_or(own);
-    let port = target.port.or(scheme.map(|scheme| scheme.port)).unwrap_or_default();
-    let socket = target.socket.as_ref();
-    let address = match socket {
-        Some(path) if path.starts_with('/') => Address::Unix(path.clone()),
-        Some(path) => Address::Unix(conf::paths::join(&request.server.language.runtime_dir(), path)),
-        None => Address::Tcp(target.host.clone(), port),
-    };
-    let name = match socket {
-        Some(path) => format!("{path} ({})", target.host),
-        None => format!("{}:{port}", target.host),
-    };
-    let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
-    let server =
-        RemoteServer { address, name, connect: known.connect.unwrap_or(timeout), keep: Some(keep).filter(|_| is_kept) };
-    let default = scheme.and_then(|scheme| scheme.upgrade).map(str::to_string);
-    let upgrade = known.upgrade.or(default).filter(|protocol| !protocol.eq_ignore_ascii_case("NONE"));
-    Destination { target, server, timeout, flush: known.flush == Some(true), upgrade }
-}
-
 /// Passes the request on to its backend, and makes the response from the answer.
 pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
         let url = request.mapped.backend_url().unwrap_or_default();
         let Ok(target) = Target::parse(url) else { return HandlerResult::Status(500) };
         let Some(scheme) = scheme(request, &target.scheme) else { return HandlerResult::Status(500) };
-        let destination = destination(request, target);
-        let answer = (scheme.handler)(request, destination).await;
+        let answer = match scheme.handler {
+            Some(handler) => {
+                let destination = destination(request, target);
+                if !destination.status.is_usable() {
+                    let name = &destination.server.name;
+                    let text = format!("AH00940: {}: disabled connection for ({name})", scheme.name);
+                    request.log("proxy", Level::Error, text);
+                    return HandlerResult::Status(503);
+                }
+                handler(request, destination).await
+            }
+            None => balance::handle(request, target).await,
+        };
         let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
         match answer {
             // The backend's page is dropped.

@@ -10,6 +10,7 @@ use conf::words::words;
 use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, SettingsMap};
 use server::{Layer, TO_BACKEND};
 
+use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
 use super::schemes::SCHEMES;
 use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Reverse, Url, Via};
 use super::target::{InvalidTarget, Target};
@@ -17,7 +18,7 @@ use super::worker::{Parameters, Worker};
 
 /// The message for an unsupported protocol.
 fn not_spoken(scheme: &str) -> String {
-    let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+    let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).filter(|name| *name != BALANCER).collect();
     format!("Tsubame does not speak {scheme} to backends yet; it speaks {}", names.join(", "))
 }
 
@@ -72,7 +73,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
         return Err(Refusal::missing("ProxyPass|ProxyPassMatch needs a path when not defined in a location"));
     };
     let number_of_url = number_of_path + usize::from(in_location.is_none());
-    let Options { nocanon, interpolate, parameters } =
+    let Options { nocanon, interpolate, parameters, of_balancer } =
         pass_options(rest.zip(number_of_url + 1..), url, in_location.is_some())?;
     let matcher = match is_regex {
         false => Matcher::Prefix(path),
@@ -82,7 +83,10 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
         "!" => None,
         url => {
             let target = absolute(cmd, target(url).in_argument(number_of_url)?);
-            define(cmd, Worker { target, parameters });
+            match target.scheme == BALANCER {
+                true => define_balancer(cmd, target.host, BalancerLine::Parameters(of_balancer)),
+                false => define(cmd, Worker { target, parameters }),
+            }
             Some(url.to_string())
         }
     };
@@ -101,6 +105,7 @@ struct Options {
     nocanon: bool,
     interpolate: bool,
     parameters: Parameters,
+    of_balancer: BalancerParameters,
 }
 
 /// Parses the words after `url`, each with the number of its argument.
@@ -125,8 +130,11 @@ fn pass_options<'a>(
                 None => return Err(Refusal::argument(number, SYNTAX)),
                 Some(_) if url == "!" => {}
                 Some((key, value)) => {
-                    let set = options.parameters.set(key, value).map_err(|why| format!("ProxyPass {why}"));
-                    set.in_argument(number)?;
+                    let set = match is_balancer(url) {
+                        true => options.of_balancer.set(key, value),
+                        false => options.parameters.set(key, value),
+                    };
+                    set.map_err(|why| format!("ProxyPass {why}")).in_argument(number)?;
                 }
             },
         }
@@ -180,6 +188,54 @@ pub(super) fn max_forwards(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ProxyServer| &mut s.max_forwards, atoi(value))
 }
 
+/// The scheme of balancers.
+const BALANCER: &str = "balancer";
+
+/// Whether a URL is that of a balancer.
+fn is_balancer(url: &str) -> bool {
+    url.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
+fn define_balancer(cmd: &mut Cmd<'_>, name: String, line: BalancerLine) {
+    let origin = cmd.origin();
+    let line = NamedLine { name, in_host: cmd.place.virtual_host, line };
+    cmd.server.edit::<ProxyServer>().balancers.push(Arc::new(line), &origin);
+}
+
+/// `BalancerMember`, in a `<Proxy>` section or after the balancer's URL.
+pub(super) fn add_member(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+    let mut words = all.iter().zip(1..);
+    let balancer = match cmd.place.path.as_deref() {
+        Some(outer) => Some((outer.to_string(), 1)),
+        None => words.next().map(|(word, number)| (word.clone(), number)),
+    };
+    let (Some((balancer, number)), Some((url, number_of_url))) = (balancer, words.next()) else {
+        return Err(Refusal::missing("BalancerMember must define remote proxy server"));
+    };
+    if !is_balancer(&balancer) {
+        return Err(Refusal::argument(number, format!("BalancerMember Bad syntax for a balancer name ({balancer})")));
+    }
+    let name = target(&balancer).in_argument(number)?.host;
+    let member = Target::parse(url).map_err(|bad| match bad {
+        InvalidTarget::Socket => format!("BalancerMember Invalid \"unix:\" URL: {url}"),
+        InvalidTarget::Relative => format!("BalancerMember URL must be absolute!: {url}"),
+        InvalidTarget::Authority => format!("BalancerMember Unable to parse URL: {url}"),
+    });
+    let member = member.in_argument(number_of_url)?;
+    if !SCHEMES.iter().any(|scheme| scheme.name == member.scheme && scheme.name != BALANCER) {
+        return Err(Refusal::argument(number_of_url, not_spoken(&member.scheme)));
+    }
+    let mut parameters = Parameters::default();
+    for (word, number) in words {
+        let message = "Invalid BalancerMember parameter. Parameter must be in the form 'key=value'";
+        let (key, value) = word.split_once('=').ok_or(message).in_argument(number)?;
+        parameters.set(key, value).map_err(|why| format!("BalancerMember {why}")).in_argument(number)?;
+    }
+    let target = absolute(cmd, member);
+    define_balancer(cmd, name, BalancerLine::Member(Worker { target, parameters }));
+    Ok(())
+}
+
 fn define(cmd: &mut Cmd<'_>, worker: Worker) {
     let origin = cmd.origin();
     cmd.server.edit::<ProxyServer>().workers.push(Arc::new(worker), &origin);
@@ -231,6 +287,13 @@ pub(super) fn parameters(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     let Some((url, rest)) = all.split_first() else {
         return Err(Refusal::missing("ProxySet takes a URL and parameters"));
     };
+    if is_balancer(url) {
+        let name = target(url).in_argument(1)?.host;
+        if !cmd.server.get::<ProxyServer>().balancers.iter().any(|line| line.name == name) {
+            return Err(Refusal::argument(1, format!("ProxySet can not find '{url}' Balancer.")));
+        }
+        return set_all(cmd, url, rest.iter().zip(2..), "ProxySet ", message);
+    }
     let known = target(url).map(|target| absolute(cmd, target));
     let workers = &cmd.server.get::<ProxyServer>().workers;
     if !known.is_ok_and(|known| workers.iter().any(|worker| worker.target == known)) {
@@ -248,12 +311,19 @@ fn set_all<'w>(
     message: &str,
 ) -> Outcome {
     let target = absolute(cmd, target(url)?);
-    let mut parameters = Parameters::default();
+    let (mut parameters, mut of_balancer) = (Parameters::default(), BalancerParameters::default());
     for (word, number) in pairs {
         let (key, value) = word.split_once('=').ok_or(message).in_argument(number)?;
-        parameters.set(key, value).map_err(|why| format!("{directive}{why}")).in_argument(number)?;
+        let set = match target.scheme == BALANCER {
+            true => of_balancer.set(key, value),
+            false => parameters.set(key, value),
+        };
+        set.map_err(|why| format!("{directive}{why}")).in_argument(number)?;
     }
-    define(cmd, Worker { target, parameters });
+    match target.scheme == BALANCER {
+        true => define_balancer(cmd, target.host, BalancerLine::Parameters(of_balancer)),
+        false => define(cmd, Worker { target, parameters }),
+    }
     Ok(())
 }
 

@@ -7,10 +7,12 @@ use conf::pattern::Regex;
 use conf::{Listed, Setting, settings};
 use server::Layer;
 
+use super::balancer_lines::{NamedLine, PREFIX};
 use super::worker::Worker;
 
 pub(super) const INTERPOLATE: bool = false;
 pub(super) const INHERIT: bool = true;
+pub(super) const BALANCER_INHERIT: bool = true;
 pub(super) const PRESERVE_HOST: bool = false;
 pub(super) const ADD_HEADERS: bool = true;
 pub(super) const FORWARD_CONTINUE: bool = true;
@@ -26,6 +28,9 @@ settings! {
         pub(super) sections: Listed<Arc<ProxySection>>,
         /// The settings of backends; the last one counts.
         pub(super) workers: Listed<Arc<Worker>>,
+        /// The lines about balancers.
+        pub(super) balancers: Listed<Arc<NamedLine>>,
+        pub(super) balancer_inherit: Setting<bool> = BALANCER_INHERIT,
         pub(super) timeout: Setting<Duration>,
         pub(super) inherit: Setting<bool> = INHERIT,
         pub(super) via: Setting<Via> = VIA,
@@ -84,6 +89,15 @@ pub(super) struct Pass {
     pub(super) interpolate: bool,
     /// Whether it is in a virtual host.
     pub(super) in_host: bool,
+}
+
+impl Pass {
+    /// The path of requests that go to the balancer of this name.
+    pub(super) fn path_to(&self, balancer: &str) -> Option<String> {
+        let rest = self.url.as_deref()?.strip_prefix(PREFIX)?;
+        let Matcher::Prefix(path) = &self.matcher else { return None };
+        (rest.split('/').next()?.eq_ignore_ascii_case(balancer)).then(|| path.clone())
+    }
 }
 
 /// The URL paths it applies to.

@@ -1,16 +1,17 @@
-//! The settings of a backend in `ProxyPass`, `<Proxy>` and `ProxySet`: `key=value`.
+//! The settings of a backend in `ProxyPass`, `<Proxy>`, `ProxySet` and `BalancerMember`: `key=value`.
 
 use std::time::Duration;
 
 use conf::values::{atoi, duration, one_of};
 
+use super::status::{Change, Status};
 use super::target::Target;
 
 /// A backend that `ProxyPass` or `<Proxy>` names, with its settings.
 #[derive(Clone, Debug)]
-pub(super) struct Worker {
-    pub(super) target: Target,
-    pub(super) parameters: Parameters,
+pub(crate) struct Worker {
+    pub(crate) target: Target,
+    pub(crate) parameters: Parameters,
 }
 
 /// The `key=value` settings of a backend; `None`: not set.
@@ -30,31 +31,40 @@ pub(crate) struct Parameters {
     pub(crate) flush: Option<bool>,
     /// The protocol that a request may switch to: its name, `ANY` or `NONE`.
     pub(crate) upgrade: Option<String>,
+    /// How long a member of a balancer gets no requests after it could not be reached.
+    pub(crate) retry: Option<Duration>,
+    /// The end of the identifiers of sessions that belong to the member.
+    pub(crate) route: Option<String>,
+    /// The route of the member that takes its place.
+    pub(crate) redirect: Option<String>,
+    /// Its share of the load, in hundredths.
+    pub(crate) factor: Option<u32>,
+    /// The members of a higher set get requests only while none of the lower ones can.
+    pub(crate) set: Option<u8>,
+    /// What the lines say about its status.
+    pub(crate) status: Change,
 }
 
+/// The longest route, in bytes.
+const ROUTE_MAX: usize = 63;
+
 /// Parameters without a meaning in these protocols, or that Tsubame does not need.
-const WITHOUT_EFFECT: [&str; 16] = [
+const WITHOUT_EFFECT: [&str; 11] = [
     "acquire",
     "addressttl",
     "flushwait",
     "iobuffersize",
     "keepalive",
-    "lbset",
-    "loadfactor",
     "min",
     "ping",
     "receivebuffersize",
-    "redirect",
     "responsefieldsize",
-    "retry",
-    "route",
     "secret",
     "smax",
 ];
 
 /// Parameters that would affect the routing of requests, and are not supported.
-const REFUSED: [&str; 8] =
-    ["failonstatus", "hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping", "status"];
+const REFUSED: [&str; 6] = ["hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping"];
 
 impl Parameters {
     /// Sets `key=value`. `Err`: the message after the name of the directive.
@@ -90,7 +100,22 @@ impl Parameters {
                 let seconds = u64::try_from(atoi(value)).map_err(|_| "TTL must be at least one second")?;
                 self.idle = Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero());
             }
-            "retry" if atoi(value) < 0 => return Err("Retry must be a positive value".into()),
+            "retry" => {
+                let seconds = u64::try_from(atoi(value)).map_err(|_| "Retry must be a positive value")?;
+                self.retry = Some(Duration::from_secs(seconds));
+            }
+            "route" | "redirect" if value.len() > ROUTE_MAX => {
+                let name = if key == "route" { "Route" } else { "Redirect" };
+                return Err(format!("{name} length must be < {} characters", ROUTE_MAX + 1));
+            }
+            "route" => self.route = Some(value.to_string()),
+            "redirect" => self.redirect = Some(value.to_string()),
+            "loadfactor" => self.factor = Some(factor(value).ok_or("LoadFactor must be a number between 1..100")?),
+            "lbset" => {
+                let set = u8::try_from(atoi(value)).ok().filter(|set| *set < 100);
+                self.set = Some(set.ok_or("lbset must be between 0 and 99")?);
+            }
+            "status" => self.status = self.status.then(Status::change(value).ok_or("Unknown status parameter option")?),
             "iobuffersize" if atoi(value) != 0 && atoi(value) < 512 => {
                 return Err("IOBufferSize must be >= 512 bytes, or 0 for system default.".into());
             }
@@ -104,8 +129,9 @@ impl Parameters {
     }
 
     /// The settings of `later`, and otherwise those of this one.
-    fn changed_by(&mut self, later: &Parameters) {
-        let Parameters { timeout, connect, reuse, max, idle, flush, upgrade } = later.clone();
+    pub(super) fn changed_by(&mut self, later: &Parameters) {
+        let Parameters { timeout, connect, reuse, max, idle, flush, upgrade, .. } = later.clone();
+        let Parameters { retry, route, redirect, factor, set, status, .. } = later.clone();
         self.timeout = timeout.or(self.timeout);
         self.connect = connect.or(self.connect);
         self.reuse = reuse.or(self.reuse);
@@ -113,6 +139,12 @@ impl Parameters {
         self.idle = idle.or(self.idle);
         self.flush = flush.or(self.flush);
         self.upgrade = upgrade.or(self.upgrade.take());
+        self.retry = retry.or(self.retry);
+        self.route = route.or(self.route.take());
+        self.redirect = redirect.or(self.redirect.take());
+        self.factor = factor.or(self.factor);
+        self.set = set.or(self.set);
+        self.status = self.status.then(status);
     }
 
     /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.
@@ -125,6 +157,12 @@ impl Parameters {
         covering().filter(|worker| length(worker) == longest).for_each(|worker| all.changed_by(&worker.parameters));
         Some(all)
     }
+}
+
+/// A share of the load, from 1 to 100, in hundredths.
+pub(crate) fn factor(text: &str) -> Option<u32> {
+    let hundredths = (text.trim().parse::<f64>().ok()? * 100.0) as u32;
+    (100..=10_000).contains(&hundredths).then_some(hundredths)
 }
 
 #[cfg(test)]

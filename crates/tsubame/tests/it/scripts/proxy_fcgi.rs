@@ -380,7 +380,6 @@ fn unsupported_protocols_are_refused() {
             "ProxyPass / https://127.0.0.1/",
             "Tsubame does not speak https to backends yet; it speaks fcgi, http, scgi, uwsgi, ws",
         ),
-        ("ProxyPass / balancer://x/", "Tsubame does not speak balancer to backends yet"),
         ("<Location /x>\nSetHandler proxy:ajp://127.0.0.1/\n</Location>", "does not speak ajp to backends yet"),
         ("ProxyRequests On", "asks for a forward proxy, which Tsubame is not"),
         ("ProxyRemote * http://127.0.0.1/", "Tsubame does not have ProxyRemote yet"),

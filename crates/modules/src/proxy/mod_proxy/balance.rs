@@ -1,0 +1,171 @@
+//! Lets a member of a balancer answer a request, and if that one cannot, another one.
+//!
+//! Apache manual: mod_proxy_balancer. What the environment tells and what becomes of a broken member was measured on 2.4.71. Beyond
+//! Apache, a request that a member has not begun to answer goes to another one if sending it twice does no harm.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use bytes::Bytes;
+use conf::Level;
+use runtime::executor::sleep;
+use server::{Body, BodyStream, HandlerResult, Piece, Request};
+use sys::time::Instant;
+
+use super::balancer::{Balancer, NAME, of_url};
+use super::destination::to_member;
+use super::elect::{Election, Session, session};
+use super::schemes::scheme;
+use super::target::Target;
+
+/// How often a request looks for a member that has become free, as in Apache.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Lets a member answer the request.
+pub(super) async fn handle(request: &mut Request, target: Target) -> HandlerResult {
+    let url = target.url();
+    let Some(balancer) = of_url(request, &url) else {
+        request.log(NAME, Level::Error, format!("{url}: there is no such balancer"));
+        return HandlerResult::Status(500);
+    };
+    if balancer.recover() {
+        request.log(NAME, Level::Warn, format!("AH01165: {}: Forcing recovery of all workers", balancer.url()));
+    }
+    let session = session(&balancer, request, &url);
+    let mut tried = Vec::new();
+    loop {
+        let Some(index) = elect(request, &balancer, session.as_ref(), &tried).await else {
+            return HandlerResult::Status(503);
+        };
+        tell(request, &balancer, index, session.as_ref());
+        let election = Arc::new(Election::new(&balancer, index));
+        let member = &balancer.members[index];
+        let destination = to_member(request, member, &target.path, election.clone());
+        let Some(handler) = scheme(request, &destination.target.scheme).and_then(|scheme| scheme.handler) else {
+            let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
+            request.log(NAME, Level::Error, text);
+            return HandlerResult::Status(500);
+        };
+        let may_go_elsewhere = destination.may_go_elsewhere.clone();
+        let result = handler(request, destination).await;
+        let is_broken = match &result {
+            HandlerResult::Status(500 | 503) => true,
+            HandlerResult::Status(504) => balancer.fail_on_timeout,
+            result => {
+                let status =
+                    if let HandlerResult::Status(status) = result { *status } else { request.response.status() };
+                let is_failure = balancer.fail_on.contains(&status);
+                if is_failure {
+                    let text = format!(
+                        "AH01174: {}: Forcing worker ({}) into error state due to status code {status} matching 'failonstatus' \
+                         balancer parameter",
+                        balancer.url(),
+                        member.url
+                    );
+                    request.log(NAME, Level::Error, text);
+                }
+                is_failure
+            }
+        };
+        if is_broken {
+            member.fails();
+        }
+        let is_unreached = matches!(result, HandlerResult::Status(503)) || may_go_elsewhere.load(Relaxed);
+        if is_unreached && tried.len() < balancer.attempts {
+            tried.push(index);
+            request.notes.remove("error-notes");
+            request.response.set_status(200);
+            continue;
+        }
+        return counted(result, election);
+    }
+}
+
+/// The member that gets the request. `None`: nobody can.
+async fn elect(request: &Request, balancer: &Balancer, session: Option<&Session>, tried: &[usize]) -> Option<usize> {
+    let until = balancer.timeout.map(|time| Instant::now() + time);
+    loop {
+        if let Some(index) = session.and_then(|session| balancer.of_session(&session.route, tried)) {
+            return Some(index);
+        }
+        let is_bound = session.filter(|_| balancer.no_failover);
+        if let Some(index) = is_bound.map_or_else(|| balancer.elect(tried), |_| None) {
+            return Some(index);
+        }
+        if until.is_none_or(|until| Instant::now() >= until) || balancer.members.is_empty() || !tried.is_empty() {
+            let name = balancer.url();
+            let text = match is_bound {
+                _ if balancer.members.is_empty() => format!("AH01171: {name}: No workers in balancer"),
+                Some(session) => {
+                    format!("AH01166: {name}: All workers are in error state for route ({})", session.route)
+                }
+                None => format!("AH01167: {name}: All workers are in error state"),
+            };
+            request.log(NAME, Level::Error, text);
+            return None;
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Tells the environment who was elected.
+fn tell(request: &mut Request, balancer: &Balancer, index: usize, session: Option<&Session>) {
+    let member = &balancer.members[index];
+    let route = member.worker.parameters.route.clone().unwrap_or_default();
+    let is_own = session.is_some_and(|session| session.route == route);
+    if balancer.sticky.is_some() && !is_own {
+        request.env.set("BALANCER_ROUTE_CHANGED", "1");
+    }
+    request.env.set("BALANCER_NAME", balancer.url());
+    request.env.set("BALANCER_WORKER_NAME", member.url.clone());
+    request.env.set("BALANCER_WORKER_ROUTE", route);
+    if let Some(session) = session {
+        request.env.set("BALANCER_SESSION_STICKY", session.name.clone());
+        request.env.set("BALANCER_SESSION_ROUTE", session.route.clone());
+    }
+}
+
+/// The response, whose bytes count for the member; the member is busy until its end.
+fn counted(result: HandlerResult, election: Arc<Election>) -> HandlerResult {
+    match result {
+        HandlerResult::Body(Body::Stream(body)) => {
+            HandlerResult::Body(Body::Stream(Box::new(Counted { body, election })))
+        }
+        HandlerResult::Body(body) => {
+            election.received(body.length().unwrap_or(0));
+            HandlerResult::Body(body)
+        }
+        result => result,
+    }
+}
+
+/// The body of a member's response.
+struct Counted {
+    body: Box<dyn BodyStream>,
+    election: Arc<Election>,
+}
+
+impl Counted {
+    async fn piece(&mut self) -> Option<std::io::Result<Bytes>> {
+        let piece = self.body.next().await;
+        if let Some(Ok(piece)) = &piece {
+            self.election.received(piece.len() as u64);
+        }
+        piece
+    }
+}
+
+impl BodyStream for Counted {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(self.piece())
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        self.body.notes()
+    }
+}

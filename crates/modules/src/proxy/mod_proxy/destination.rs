@@ -1,0 +1,84 @@
+//! The destination of a request: the address of a backend, and what is configured for it.
+
+use std::sync::Arc;
+
+use server::Request;
+use server::core::CoreServer;
+use upstream::{Address, Keep, RemoteServer};
+
+use super::balancer::Member;
+use super::elect::Election;
+use super::map::SOCKET;
+use super::scheme::Destination;
+use super::schemes::scheme;
+use super::settings::ProxyServer;
+use super::status::Status;
+use super::target::Target;
+use super::worker::Parameters;
+
+/// How many idle connections to a backend a child keeps without `max`.
+const MAX: usize = 64;
+
+/// The settings of a backend.
+pub(super) fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
+    let conf = request.host::<ProxyServer>();
+    let workers: Vec<_> = conf.workers.iter().map(|worker| &**worker).collect();
+    Parameters::of(&workers, target)
+}
+
+/// The destination of a request whose target is a balancer: this member.
+pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, election: Arc<Election>) -> Destination {
+    let mut target = member.worker.target.clone();
+    if target.path.is_empty() && path.is_empty() {
+        path = "/";
+    }
+    target.path.push_str(path);
+    let parameters = Some(member.worker.parameters.clone());
+    Destination { election: Some(election), ..destination_with(request, target, parameters) }
+}
+
+/// The destination of a request with this target.
+pub(super) fn destination(request: &Request, mut target: Target) -> Destination {
+    // The choice of the backend depends on it, too.
+    target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
+    let known = parameters(request, &target);
+    destination_with(request, target, known)
+}
+
+/// The destination of a target for which this is configured.
+fn destination_with(request: &Request, target: Target, known: Option<Parameters>) -> Destination {
+    let scheme = scheme(request, &target.scheme);
+    // Nothing is configured for a backend that only a rule names: its connections serve one request each.
+    let reuses = |known: &Parameters| known.reuse.unwrap_or(scheme.is_some_and(|scheme| scheme.reuse));
+    let is_kept = known.as_ref().is_some_and(reuses);
+    let known = known.unwrap_or_default();
+    let conf = request.host::<ProxyServer>();
+    let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
+    let timeout = known.timeout.unwrap_or(own);
+    let port = target.port.or(scheme.map(|scheme| scheme.port)).unwrap_or_default();
+    let socket = target.socket.as_ref();
+    let address = match socket {
+        Some(path) if path.starts_with('/') => Address::Unix(path.clone()),
+        Some(path) => Address::Unix(conf::paths::join(&request.server.language.runtime_dir(), path)),
+        None => Address::Tcp(target.host.clone(), port),
+    };
+    let name = match socket {
+        Some(path) => format!("{path} ({})", target.host),
+        None => format!("{}:{port}", target.host),
+    };
+    let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
+    let server =
+        RemoteServer { address, name, connect: known.connect.unwrap_or(timeout), keep: Some(keep).filter(|_| is_kept) };
+    let default = scheme.and_then(|scheme| scheme.upgrade).map(str::to_string);
+    let upgrade = known.upgrade.or(default).filter(|protocol| !protocol.eq_ignore_ascii_case("NONE"));
+    Destination {
+        target,
+        server,
+        timeout,
+        flush: known.flush == Some(true),
+        upgrade,
+        status: known.status.of(Status::default()),
+        election: None,
+        may_go_elsewhere: Arc::default(),
+    }
+}

@@ -1,0 +1,230 @@
+//! Which member of a balancer gets a request: the one of its session, or else the one whose turn it is.
+//!
+//! Apache manual: mod_proxy_balancer and mod_lbmethod_byrequests, _bytraffic, _bybusyness. The order of members was measured on
+//! 2.4.71.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use server::Request;
+use sys::time::Instant;
+
+use super::balancer::{Balancer, Member};
+use super::method::Method;
+use super::status::Status;
+
+impl Method {
+    /// The one of these whose turn it is.
+    fn best<'m>(self, members: impl Iterator<Item = (usize, &'m Member)>) -> Option<usize> {
+        let mut best: Option<(usize, &Member)> = None;
+        let mut all = 0;
+        for (index, member) in members {
+            let factor = i64::from(member.factor());
+            if self != Method::Traffic {
+                member.add_arrears(factor);
+                all += factor;
+            }
+            let is_better = |best: &Member| match self {
+                Method::Requests => member.arrears() > best.arrears(),
+                Method::Traffic => traffic(member) < traffic(best),
+                Method::Busyness => {
+                    let (ours, theirs) = (member.busy().load(Relaxed), best.busy().load(Relaxed));
+                    ours < theirs || ours == theirs && member.arrears() > best.arrears()
+                }
+            };
+            if best.is_none_or(|(_, best)| is_better(best)) {
+                best = Some((index, member));
+            }
+        }
+        let (index, member) = best?;
+        member.add_arrears(-all);
+        Some(index)
+    }
+}
+
+/// The bytes that a member has received and sent, for each hundredth of its share; rounded as in Apache.
+fn traffic(member: &Member) -> u64 {
+    let share = |bytes: u64| bytes / u64::from(member.factor().max(1));
+    share(member.sent().load(Relaxed)) + share(member.received().load(Relaxed))
+}
+
+/// The session that a request belongs to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// The name of the cookie, or of the parameter of the path.
+    pub(crate) name: String,
+    /// The member's route.
+    pub(crate) route: String,
+}
+
+/// The session of a request, by the parameter of its URL or by its cookie.
+pub(crate) fn session(balancer: &Balancer, request: &Request, url: &str) -> Option<Session> {
+    let (cookie, parameter) = balancer.sticky.as_ref()?;
+    let delimiters: &[char] = if balancer.semicolons { &[';', '?', '&'] } else { &['?', '&'] };
+    let (name, id) = match in_url(url, parameter, delimiters) {
+        Some(id) => (parameter, id.to_string()),
+        None => (cookie, in_cookies(&request.header_joined("Cookie")?, cookie)?.to_string()),
+    };
+    let route = match balancer.separator {
+        Some(separator) => id.split_once(separator)?.1.to_string(),
+        None => id,
+    };
+    (!route.is_empty()).then(|| Session { name: name.clone(), route })
+}
+
+/// The value of `name=value` anywhere in a URL.
+fn in_url<'u>(url: &'u str, name: &str, delimiters: &[char]) -> Option<&'u str> {
+    let mut rest = url;
+    while let Some(at) = rest.find(name).filter(|_| !name.is_empty()) {
+        let after = &rest[at + name.len()..];
+        if let Some(value) = after.strip_prefix('=').filter(|value| !value.is_empty()) {
+            // As in Apache, delimiters at the beginning do not count.
+            return value.trim_start_matches(delimiters).split(delimiters).next().filter(|value| !value.is_empty());
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The value of a cookie.
+fn in_cookies<'c>(cookies: &'c str, name: &str) -> Option<&'c str> {
+    cookies.split([';', ',']).find_map(|one| {
+        let (own, value) = one.split_once('=')?;
+        (own.trim() == name).then_some(value)
+    })
+}
+
+impl Balancer {
+    /// The member that a request of a session goes to: the session's own one, or the one that takes its place. `tried`: those that
+    /// did not answer it.
+    pub(crate) fn of_session(&self, route: &str, tried: &[usize]) -> Option<usize> {
+        let _held = self.lock();
+        let now = Instant::now();
+        let chosen = self.of_route(route, tried, now, self.members.len())?;
+        if self.method() == Method::Requests {
+            let mut all = 0;
+            for member in self.members.iter().filter(|member| member.status().is_usable()) {
+                member.add_arrears(i64::from(member.factor()));
+                all += i64::from(member.factor());
+            }
+            self.members[chosen].add_arrears(-all);
+        }
+        Some(chosen)
+    }
+
+    /// The usable member of a route, or of the route that takes its place, within so many steps: one that is no standby, if there
+    /// is one.
+    fn of_route(&self, route: &str, tried: &[usize], now: Instant, steps: usize) -> Option<usize> {
+        let is_of_route = |member: &Member| member.worker.parameters.route.as_deref() == Some(route);
+        let is_standby = |index: &usize| self.members[*index].status().has(Status::STANDBY);
+        let mut all: Vec<usize> = (0..self.members.len()).filter(|index| is_of_route(&self.members[*index])).collect();
+        all.sort_by_key(is_standby);
+        all.into_iter().find_map(|index| {
+            let member = &self.members[index];
+            member.recover(now);
+            if member.status().is_usable() && !tried.contains(&index) {
+                return Some(index);
+            }
+            let other = member.worker.parameters.redirect.as_deref().filter(|_| steps > 1)?;
+            self.of_route(other, tried, now, steps - 1)
+        })
+    }
+
+    /// The member whose turn it is, of those that can get requests and did not fail to answer this one.
+    pub(crate) fn elect(&self, tried: &[usize]) -> Option<usize> {
+        let _held = self.lock();
+        let now = Instant::now();
+        self.members.iter().for_each(|member| member.recover(now));
+        let mut sets: Vec<u8> = self.members.iter().map(Member::set_number).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        sets.into_iter().find_map(|set| self.elect_of(set, tried))
+    }
+
+    fn elect_of(&self, set: u8, tried: &[usize]) -> Option<usize> {
+        let of_set = || self.members.iter().enumerate().filter(move |(_, member)| member.set_number() == set);
+        let is_free = |index: usize, member: &Member| {
+            member.status().is_usable() && !member.status().has(Status::DRAINING) && !tried.contains(&index)
+        };
+        let is = |member: &Member, status| member.status().has(status);
+        let is_usual = |member: &Member| !is(member, Status::SPARE) && !is(member, Status::STANDBY);
+        let missing = of_set().filter(|(index, member)| is_usual(member) && !is_free(*index, member)).count();
+        let usual = of_set().filter(|(index, member)| is_usual(member) && is_free(*index, member));
+        let spares = of_set().filter(|(index, member)| is(member, Status::SPARE) && is_free(*index, member));
+        let standbys = of_set().filter(|(index, member)| {
+            is(member, Status::STANDBY) && !is(member, Status::SPARE) && is_free(*index, member)
+        });
+        let method = self.method();
+        method.best(usual.chain(spares.take(missing))).or_else(|| method.best(standbys))
+    }
+
+    /// Gives all members another try if none is left. Returns whether it did.
+    pub(crate) fn recover(&self) -> bool {
+        let now = Instant::now();
+        let is_out = |member: &Member| {
+            member.recover(now);
+            member.status().has(Status::IN_ERROR)
+        };
+        let force = self.force_recovery && !self.members.is_empty() && self.members.iter().all(is_out);
+        if force {
+            self.members.iter().for_each(|member| member.set(Status::IN_ERROR, false));
+        }
+        force
+    }
+}
+
+/// A request on its way to a member. The member counts as busy with it as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Election {
+    balancer: Arc<Balancer>,
+    index: usize,
+}
+
+impl Election {
+    /// The member with this index gets the request.
+    pub(crate) fn new(balancer: &Arc<Balancer>, index: usize) -> Election {
+        let election = Election { balancer: balancer.clone(), index };
+        election.member().elected().fetch_add(1, Relaxed);
+        election.member().busy().fetch_add(1, Relaxed);
+        election
+    }
+
+    pub(crate) fn member(&self) -> &Member {
+        &self.balancer.members[self.index]
+    }
+
+    /// Counts bytes of the request.
+    pub(crate) fn sent(&self, bytes: u64) {
+        self.member().sent().fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts bytes of the response.
+    pub(crate) fn received(&self, bytes: u64) {
+        self.member().received().fetch_add(bytes, Relaxed);
+    }
+}
+
+impl Drop for Election {
+    fn drop(&mut self) {
+        self.member().busy().fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_of_sessions() {
+        let usual = &['?', '&'];
+        assert_eq!(in_url("balancer://x/a;sid=1.a?b", "sid", usual), Some("1.a"));
+        assert_eq!(in_url("balancer://x/a?sid=1.a&c=d", "sid", usual), Some("1.a"));
+        assert_eq!(in_url("balancer://x/sid/a;sid=1.a;q", "sid", &[';', '?', '&']), Some("1.a"));
+        assert_eq!(in_url("balancer://x/a;sid=1.a;q", "sid", usual), Some("1.a;q"));
+        assert_eq!(in_url("balancer://x/a;sid=", "sid", usual), None);
+        assert_eq!(in_url("balancer://x/a", "", usual), None);
+        assert_eq!(in_cookies("a=b; SID=foo.r2; c", "SID"), Some("foo.r2"));
+        assert_eq!(in_cookies("XSID=1; SID = x.a", "SID"), Some(" x.a"));
+        assert_eq!(in_cookies("a=b", "SID"), None);
+    }
+}

@@ -1,0 +1,327 @@
+//! The page `balancer-manager`: the balancers and their members, and forms that change them until the next restart.
+//!
+//! Apache manual: mod_proxy_balancer, "Enabling Balancer Manager Support". The page and `?xml=1` are as Apache's. Changes come by POST,
+//! from a page of this host, and with the balancer's nonce: anything else is ignored.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use conf::Level;
+use http::uri::escape_html;
+use server::{Body, HandlerResult, Request, RequestBody};
+
+use crate::aaa::mod_auth_form::form_fields;
+use crate::generators::mod_autoindex::abbreviated_size;
+use crate::proxy::mod_proxy::{BALANCER_LOG_NAME, Balancer, Balancers, Member, Method, Status, factor};
+
+/// The longest form, in bytes.
+const FORM_MAX: usize = 8192;
+/// The changes of a status that the form offers: the letter, and the heading.
+const CHANGES: [(char, &str); 6] = [
+    ('I', "Ignore Errors"),
+    ('N', "Draining Mode"),
+    ('D', "Disabled"),
+    ('H', "Hot Standby"),
+    ('R', "Hot Spare"),
+    ('S', "Stopped"),
+];
+
+pub(super) fn claims(request: &Request) -> bool {
+    request.handler_name() == Some("balancer-manager")
+}
+
+pub(super) fn check(request: &mut Request) -> Option<HandlerResult> {
+    (!matches!(&*request.data.method, "GET" | "HEAD" | "POST")).then_some(HandlerResult::Status(405))
+}
+
+/// The fields of a query or a form.
+struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Makes the page, after the changes that a form asks for.
+pub(super) async fn handle(request: &mut Request) -> HandlerResult {
+    request.asks_beyond_head();
+    let is_form = request.data.method == "POST";
+    let text = match is_form {
+        true => match request.body.collect(FORM_MAX).await {
+            Ok(text) => text.to_vec(),
+            Err(error) => return HandlerResult::Status(error.status()),
+        },
+        false => request.data.args.clone().unwrap_or_default().into_bytes(),
+    };
+    request.body = RequestBody::default();
+    let fields = Fields(if is_from_here(request) { form_fields(&text) } else { Vec::new() });
+    let vhost = request.vhost;
+    let all = vhost.settings.get::<Balancers>().all();
+    let named = fields.get("b").and_then(|name| all.iter().find(|one| one.name == name));
+    let knows = |balancer: &Balancer| balancer.nonce.as_deref().is_none_or(|nonce| fields.get("nonce") == Some(nonce));
+    let chosen = named.filter(|balancer| knows(balancer));
+    let member = chosen.and_then(|balancer| {
+        let name = fields.get("w")?;
+        balancer.members.iter().find(|member| member.url == name)
+    });
+    if let Some(balancer) = chosen.filter(|_| is_form) {
+        match member {
+            Some(member) => change_member(request, balancer, member, &fields),
+            None => change_balancer(request, balancer, &fields),
+        }
+    }
+    let page = match fields.get("xml") {
+        Some(_) => {
+            request.response.set_content_type("text/xml");
+            xml(all)
+        }
+        None => {
+            request.response.set_content_type("text/html; charset=ISO-8859-1");
+            html(request, all, chosen, member)
+        }
+    };
+    HandlerResult::Body(Body::Bytes(http::text::to_bytes(&page).into_owned().into()))
+}
+
+/// Whether a page of this host has sent the request: other sites cannot make an administrator's browser change anything.
+fn is_from_here(request: &Request) -> bool {
+    let Some(referer) = request.header("Referer") else { return false };
+    let Some((_, rest)) = referer.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.starts_with('[') {
+        true => authority.split_inclusive(']').next().unwrap_or_default(),
+        false => authority.split(':').next().unwrap_or_default(),
+    };
+    host.eq_ignore_ascii_case(&request.server_name())
+}
+
+fn change_member(request: &Request, balancer: &Balancer, member: &Member, fields: &Fields) {
+    let share = fields.get("w_lf").and_then(factor).unwrap_or(member.factor());
+    let set = fields.get("w_ls").and_then(|text| text.parse().ok()).filter(|set| *set < 100);
+    member.set_share(share, set.unwrap_or(member.set_number()));
+    for (status, letter, _) in Status::flags() {
+        let offered = CHANGES.iter().any(|(own, _)| *own == letter);
+        match fields.get(&format!("w_status_{letter}")).filter(|_| offered) {
+            Some("1") => member.set(status, true),
+            Some("0") => member.set(status, false),
+            _ => {}
+        }
+    }
+    let text = format!("{}: {} is now {}", balancer.url(), member.url, member.status().words().trim_end());
+    request.log(BALANCER_LOG_NAME, Level::Notice, text);
+}
+
+fn change_balancer(request: &Request, balancer: &Balancer, fields: &Fields) {
+    let method = fields.get("b_lbm").and_then(Method::named);
+    if let Some(method) = method.filter(|method| request.server.language.has_module(method.module())) {
+        balancer.set_method(method);
+        request.log(BALANCER_LOG_NAME, Level::Notice, format!("{}: lbmethod is now {}", balancer.url(), method.name()));
+    }
+}
+
+/// A share of the load as the pages show it.
+fn share(hundredths: u32) -> String {
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+fn on(is_on: bool) -> &'static str {
+    if is_on { "On" } else { "Off" }
+}
+
+const STYLE: &str = "table {\n border-width: 1px;\n border-spacing: 3px;\n border-style: solid;\n border-color: gray;\n \
+    border-collapse: collapse;\n background-color: white;\n text-align: center;\n}\nth {\n border-width: 1px;\n padding: 2px;\n \
+    border-style: dotted;\n border-color: gray;\n background-color: lightgray;\n text-align: center;\n}\ntd {\n border-width: 1px;\n \
+    padding: 2px;\n border-style: dotted;\n border-color: gray;\n background-color: white;\n text-align: center;\n}\n";
+
+fn html(request: &Request, all: &[Arc<Balancer>], chosen: Option<&Arc<Balancer>>, member: Option<&Member>) -> String {
+    let mut out = String::with_capacity(4096);
+    let name = escape_html(&request.server_name()).into_owned();
+    let action = escape_html(&request.data.uri).into_owned();
+    // Writing into a string never fails, here and below.
+    let _ = write!(
+        out,
+        "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
+         <html><head><title>Balancer Manager</title>\n<style type='text/css'>\n{STYLE}</style>\n</head>\n\
+         <body><h1>Load Balancer Manager for {name}</h1>\n\n<dl><dt>Server Version: {}</dt>\n\
+         <dt>Balancer changes will NOT be persisted on restart.</dt></dl>\n",
+        escape_html(&request.server.software)
+    );
+    for balancer in all {
+        table(&mut out, &action, balancer);
+    }
+    out.push_str("<hr />\n");
+    match (chosen, member) {
+        (Some(balancer), Some(member)) => member_form(&mut out, &action, balancer, member),
+        (Some(balancer), None) => balancer_form(&mut out, &action, request, balancer),
+        (None, _) => {}
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+/// The query of a link to a form.
+fn query(balancer: &Balancer, member: Option<&Member>) -> String {
+    let mut text = format!("b={}", balancer.name);
+    if let Some(member) = member {
+        let _ = write!(text, "&w={}", member.url);
+    }
+    if let Some(nonce) = &balancer.nonce {
+        let _ = write!(text, "&nonce={nonce}");
+    }
+    escape_html(&text).into_owned()
+}
+
+fn table(out: &mut String, action: &str, balancer: &Balancer) {
+    let count = balancer.members.len();
+    let sticky = match &balancer.sticky {
+        Some((cookie, path)) if cookie == path => escape_html(cookie).into_owned(),
+        Some((cookie, path)) => escape_html(&format!("{cookie}|{path}")).into_owned(),
+        None => " (None) ".into(),
+    };
+    let _ = write!(
+        out,
+        "<hr />\n<h3>LoadBalancer Status for <a href=\"{action}?{}\">{}</a></h3>\n\n\n\
+         <table><tr><th>MaxMembers</th><th>StickySession</th><th>DisableFailover</th><th>Timeout</th><th>FailoverAttempts</th>\
+         <th>Method</th><th>Path</th><th>Active</th></tr>\n<tr><td>{count} [{count} Used]</td>\n<td>{sticky}</td><td>{}</td>\n\
+         <td>{}</td><td>{}</td>\n<td>{}</td>\n<td>{}</td>\n<td>Yes</td>\n</tr>\n</table>\n<br />\n\n\
+         <table><tr><th>Worker URL</th><th>Route</th><th>RouteRedir</th><th>Factor</th><th>Set</th><th>Status</th><th>Elected</th>\
+         <th>Busy</th><th>Load</th><th>To</th><th>From</th></tr>\n",
+        query(balancer, None),
+        escape_html(&balancer.url()),
+        on(balancer.no_failover),
+        balancer.timeout.map_or(0, |time| time.as_secs()),
+        balancer.attempts,
+        balancer.method().name(),
+        escape_html(balancer.path.as_deref().unwrap_or_default()),
+    );
+    for member in &balancer.members {
+        let parameters = &member.worker.parameters;
+        let _ = writeln!(
+            out,
+            "<tr>\n<td><a href=\"{action}?{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            query(balancer, Some(member)),
+            escape_html(&member.url),
+            escape_html(parameters.route.as_deref().unwrap_or_default()),
+            escape_html(parameters.redirect.as_deref().unwrap_or_default()),
+            share(member.factor()),
+            member.set_number(),
+            member.status().words(),
+            member.elected().load(Relaxed),
+            member.busy().load(Relaxed),
+            member.arrears(),
+            abbreviated_size(Some(member.sent().load(Relaxed))),
+            abbreviated_size(Some(member.received().load(Relaxed))),
+        );
+    }
+    out.push_str("</table>\n");
+}
+
+/// The fields of every form that say what it is about.
+fn hidden(out: &mut String, balancer: &Balancer) {
+    let _ = writeln!(out, "<input type=hidden name='b' value=\"{}\">", escape_html(&balancer.name));
+    if let Some(nonce) = &balancer.nonce {
+        let _ = writeln!(out, "<input type=hidden name='nonce' value='{}'>", escape_html(nonce));
+    }
+    out.push_str("</form>\n<hr />\n");
+}
+
+fn member_form(out: &mut String, action: &str, balancer: &Balancer, member: &Member) {
+    let name = escape_html(&member.url);
+    let _ = write!(
+        out,
+        "<h3>Edit worker settings for {name}</h3>\n\
+         <form method='POST' enctype='application/x-www-form-urlencoded' action=\"{action}\">\n\
+         <table><tr><td>Load factor:</td><td><input name='w_lf' id='w_lf' type=text value='{}'></td></tr>\n\
+         <tr><td>LB Set:</td><td><input name='w_ls' id='w_ls' type=text value='{}'></td></tr>\n\
+         <tr><td>Status:</td><td><table><tr>",
+        share(member.factor()),
+        member.set_number()
+    );
+    for (_, heading) in CHANGES {
+        let _ = write!(out, "<th>{heading}</th>");
+    }
+    out.push_str("</tr>\n<tr>");
+    for (letter, _) in CHANGES {
+        let is_on = Status::flags().any(|(status, own, _)| own == letter && member.status().has(status));
+        let checked = |is_it: bool| if is_it { " checked" } else { "" };
+        let _ = writeln!(
+            out,
+            "<td><label for='w_status_{letter}1'>On</label> <input name='w_status_{letter}' id='w_status_{letter}1' value='1' \
+             type=radio{}> <br/> <label for='w_status_{letter}0'>Off</label> <input name='w_status_{letter}' id='w_status_{letter}0' \
+             value='0' type=radio{}></td>",
+            checked(is_on),
+            checked(!is_on)
+        );
+    }
+    let _ = write!(
+        out,
+        "</tr></table></td></tr>\n<tr><td colspan='2'><input type=submit value='Submit'></td></tr>\n</table>\n\
+         <input type=hidden name='w' id='w' value=\"{name}\">\n"
+    );
+    hidden(out, balancer);
+}
+
+fn balancer_form(out: &mut String, action: &str, request: &Request, balancer: &Balancer) {
+    let _ = write!(
+        out,
+        "<h3>Edit balancer settings for {}</h3>\n\
+         <form method='POST' enctype='application/x-www-form-urlencoded' action=\"{action}\">\n\
+         <table>\n<tr><td>LBmethod:</td><td>\n<select name='b_lbm' id='b_lbm'>",
+        escape_html(&balancer.url())
+    );
+    for method in Method::ALL.into_iter().filter(|method| request.server.language.has_module(method.module())) {
+        let name = method.name();
+        let selected = if method == balancer.method() { " selected " } else { "" };
+        let _ = writeln!(out, "<option value='{name}'{selected}>{name}");
+    }
+    out.push_str("</select>\n</td></tr>\n<tr><td colspan=2><input type=submit value='Submit'></td></tr>\n</table>\n");
+    hidden(out, balancer);
+}
+
+/// `?xml=1`, for tools.
+fn xml(all: &[Arc<Balancer>]) -> String {
+    let mut out = String::from(
+        "<?xml version='1.0' encoding='UTF-8' ?>\n<httpd:manager xmlns:httpd='http://httpd.apache.org'>\n  <httpd:balancers>\n",
+    );
+    let element = |out: &mut String, depth: usize, name: &str, value: &dyn std::fmt::Display| {
+        let value = value.to_string();
+        let _ = writeln!(out, "{:depth$}<httpd:{name}>{}</httpd:{name}>", "", escape_html(&value));
+    };
+    for balancer in all {
+        out.push_str("    <httpd:balancer>\n");
+        element(&mut out, 6, "name", &balancer.url());
+        element(&mut out, 6, "stickysession", &balancer.sticky.as_ref().map_or("", |(cookie, _)| cookie));
+        element(&mut out, 6, "nofailover", &on(balancer.no_failover));
+        element(&mut out, 6, "timeout", &balancer.timeout.map_or(0, |time| time.as_secs()));
+        element(&mut out, 6, "maxattempts", &balancer.attempts);
+        element(&mut out, 6, "lbmethod", &balancer.method().name());
+        out.push_str("      <httpd:workers>\n");
+        for member in &balancer.members {
+            let (target, parameters) = (&member.worker.target, &member.worker.parameters);
+            out.push_str("        <httpd:worker>\n");
+            let facts: [(&str, &dyn std::fmt::Display); 13] = [
+                ("name", &member.url),
+                ("scheme", &target.scheme),
+                ("hostname", &target.host),
+                ("loadfactor", &share(member.factor())),
+                ("status", &member.status().words()),
+                ("lbstatus", &member.arrears()),
+                ("transferred", &member.sent().load(Relaxed)),
+                ("read", &member.received().load(Relaxed)),
+                ("elected", &member.elected().load(Relaxed)),
+                ("route", &parameters.route.as_deref().unwrap_or_default()),
+                ("redirect", &parameters.redirect.as_deref().unwrap_or_default()),
+                ("busy", &member.busy().load(Relaxed)),
+                ("lbset", &member.set_number()),
+            ];
+            facts.iter().for_each(|(name, value)| element(&mut out, 10, name, *value));
+            out.push_str("        </httpd:worker>\n");
+        }
+        out.push_str("      </httpd:workers>\n    </httpd:balancer>\n");
+    }
+    out.push_str("  </httpd:balancers>\n</httpd:manager>");
+    out
+}
