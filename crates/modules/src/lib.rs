@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aaa;
+mod abbreviated_size;
 pub mod arch;
 pub mod cache;
 pub mod database;

@@ -25,7 +25,6 @@ use self::options::TRACK_MODIFIED;
 use self::query::Query;
 use self::set::{add_alt, add_description, add_icon, add_ignored, set_options, set_order, text};
 use self::settings::IndexDir;
-pub(crate) use self::table::size as abbreviated_size;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "autoindex_module", source: "mod_autoindex.c", linked: false, directives: DIRECTIVES },

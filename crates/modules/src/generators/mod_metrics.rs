@@ -37,6 +37,7 @@ fn handler(request: &mut Request) -> HandlerResult {
         &scoreboard::snapshot(Described::Nobody),
         gateway::gate::status().as_ref(),
         &gateway::backend::stats::pools(),
+        &crate::proxy::mod_proxy::all(request.server),
         &crate::ssl::mod_ssl::expiries(request.server),
         mpm,
     );

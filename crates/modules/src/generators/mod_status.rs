@@ -2,6 +2,7 @@
 //!
 //! Apache manual: mod_status. The page is Apache's, line for line, since tools read it; a script makes it live ([`live`]).
 
+mod balancers;
 mod certificates;
 mod facts;
 mod live;

@@ -27,7 +27,9 @@ use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
-pub(crate) use self::balancer::{Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, resolve};
+pub(crate) use self::balancer::{
+    Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
+};
 pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, via};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{cookie, location};
@@ -57,7 +59,6 @@ pub(crate) static MODULE: Module = Module {
 
 const BUFFER: &str = "The kernel chooses the size.";
 const SPOKEN: &str = "The protocols are `http`, `ws`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
-const NO_PAGE: &str = "The page of server-status shows no backends of mod_proxy.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
 const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 
@@ -109,7 +110,7 @@ const DIRECTIVES: &[Directive] = &[
     row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect("A restart begins with the configuration."),
     row("BalancerInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.balancer_inherit, on)), on_or_off(BALANCER_INHERIT), "on if this server should inherit Balancers and Workers defined in the main server (Setting to off recommended if using the Balancer Manager)"),
     row("ProxyPassInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.inherit, on)), on_or_off(INHERIT), "on if this server should inherit all ProxyPass directives defined in the main server (Setting to off recommended if using the Balancer Manager)"),
-    row("ProxyStatus", SERVER, Take1(|c, v| set::check_word(c, v, &["off", "on", "full"])), "Off", "Configure Status: proxy status to one of: on | off | full").without_effect(NO_PAGE),
+    row("ProxyStatus", SERVER, Take1(set::status), "Off", "Configure Status: proxy status to one of: on | off | full"),
     row("ProxySet", CONF, Words(set::parameters), "", "A balancer or worker name with list of params"),
     refused("ProxySourceAddress", SERVER, "Configure local source IP used for request forward"),
     row("ProxyAddHeaders", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.add_headers, on)), on_or_off(ADD_HEADERS), "on if X-Forwarded-* headers should be added or completed"),

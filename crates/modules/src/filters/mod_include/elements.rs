@@ -10,8 +10,8 @@ use super::expand::{Coding, Part, decode_entities, pieces};
 use super::page::{Logged, Page};
 use super::scan::{Argument, Element};
 use super::variables::{VARIABLES_MAX, written};
+use crate::abbreviated_size::abbreviated_size;
 use crate::generators::exec::{self, Executor};
-use crate::generators::mod_autoindex::abbreviated_size;
 
 /// The kind of an element, from its name.
 #[derive(Clone, Copy)]

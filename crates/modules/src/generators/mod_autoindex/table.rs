@@ -7,7 +7,6 @@ use http::uri::{escape_html, escape_relative_path};
 use server::Slots;
 
 use self::cells::date;
-pub(crate) use self::cells::size;
 use super::entry::Entry;
 use super::items::{BLANK, find};
 use super::options::{
@@ -16,6 +15,7 @@ use super::options::{
 };
 use super::query::Query;
 use super::settings::{IndexDir, Key};
+use crate::abbreviated_size::abbreviated_size;
 
 /// A listing that is partly made.
 pub(super) struct Table {
@@ -254,7 +254,7 @@ impl Table {
         if !self.has(NO_SIZE) {
             put(out, "</td><td");
             class(out, "indexcolsize", " align=\"right\">");
-            put(out, &size(entry.size));
+            put(out, &abbreviated_size(entry.size));
         }
         if !self.has(NO_DESCRIPTION) {
             put(out, "</td><td");
@@ -282,7 +282,7 @@ impl Table {
             }
         }
         if !self.has(NO_SIZE) {
-            put(out, &format!("{}  ", size(entry.size)));
+            put(out, &format!("{}  ", abbreviated_size(entry.size)));
         }
         if !self.has(NO_DESCRIPTION)
             && let Some(text) = &entry.description

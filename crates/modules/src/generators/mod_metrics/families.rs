@@ -1,6 +1,8 @@
 //! The metrics: the scoreboard and the gate as families.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
@@ -8,6 +10,7 @@ use runtime::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, Stat
 
 use super::text::MetricType::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, MetricType, Sample};
+use crate::proxy::mod_proxy::{Balancer, Member};
 use crate::ssl::mod_ssl::Expiry;
 
 /// All of them, in the order of the page.
@@ -15,6 +18,7 @@ pub(super) fn of(
     board: &Snapshot,
     gate: Option<&GateStatus>,
     pools: &[PoolStats],
+    balancers: &[Arc<Balancer>],
     certificates: &[Expiry],
     mpm: String,
 ) -> Vec<Family> {
@@ -24,6 +28,9 @@ pub(super) fn of(
     all.extend(gate.into_iter().flat_map(scripts));
     if !pools.is_empty() {
         all.extend(backends(pools));
+    }
+    if !balancers.is_empty() {
+        all.extend(members(balancers));
     }
     if !certificates.is_empty() {
         all.extend(tls(board, certificates));
@@ -249,6 +256,40 @@ fn backends(pools: &[PoolStats]) -> Vec<Family> {
         }),
         each(Counter, "backend_starts", "", "Backends that were started.", |pool| pool.started.to_string()),
         family(Counter, "backend_ends", "", "Backends that have ended, by reason.", ended.collect()),
+    ]
+}
+
+/// The members of balancers: a line for each of them. Those of one name in several virtual hosts have one line together.
+fn members(balancers: &[Arc<Balancer>]) -> Vec<Family> {
+    let each = |kind: MetricType, name, unit, help, of: fn(&Member) -> u64| {
+        let suffix = if kind == Counter { "_total" } else { "" };
+        let mut values: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for (balancer, member) in balancers.iter().flat_map(|one| one.members.iter().map(move |member| (one, member))) {
+            *values.entry((&balancer.name, &member.url)).or_default() += of(member);
+        }
+        let sample = |((balancer, member), value): ((&str, &str), u64)| Sample {
+            suffix,
+            labels: vec![("balancer", balancer.to_string()), ("member", member.to_string())],
+            value: value.to_string(),
+        };
+        family(kind, name, unit, help, values.into_iter().map(sample).collect())
+    };
+    vec![
+        each(Gauge, "balancer_members_usable", "", "Whether requests may go to a member.", |member| {
+            member.status().is_usable().into()
+        }),
+        each(Gauge, "balancer_requests_busy", "", "Requests that are on their way to a member now.", |member| {
+            member.busy().load(Relaxed)
+        }),
+        each(Counter, "balancer_requests", "", "Requests for which a member was elected.", |member| {
+            member.elected().load(Relaxed)
+        }),
+        each(Counter, "balancer_sent_bytes", "bytes", "Bytes of requests that were sent to a member.", |member| {
+            member.sent().load(Relaxed)
+        }),
+        each(Counter, "balancer_received_bytes", "bytes", "Bytes of responses that a member has sent.", |member| {
+            member.received().load(Relaxed)
+        }),
     ]
 }
 

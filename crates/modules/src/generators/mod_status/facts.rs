@@ -1,5 +1,7 @@
 //! The facts on the status page: those of the server, and sums over its children.
 
+use std::sync::Arc;
+
 use conf::ModuleInfo;
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
@@ -7,6 +9,7 @@ use runtime::scoreboard::{self, ChildState, Snapshot, State};
 use server::Request;
 use server::core::CoreServer;
 
+use crate::proxy::mod_proxy::{Balancer, shown};
 use crate::ssl::mod_ssl::{self, Expiry};
 
 /// The facts on the page besides the scoreboard.
@@ -29,6 +32,8 @@ pub(super) struct Facts {
     pub(super) totals: Totals,
     pub(super) gate: GateStatus,
     pub(super) pools: Vec<PoolStats>,
+    /// Those that `ProxyStatus` shows.
+    pub(super) balancers: Vec<Arc<Balancer>>,
     pub(super) certificates: Vec<Expiry>,
 }
 
@@ -53,6 +58,7 @@ impl Facts {
             totals: Totals::of(board),
             gate: gateway::gate::status().unwrap_or_default(),
             pools: gateway::backend::stats::pools(),
+            balancers: shown(request).to_vec(),
             certificates: mod_ssl::expiries(request.server),
         }
     }

@@ -10,7 +10,7 @@ use runtime::scoreboard::{ChildState, Snapshot, State};
 use super::facts::{Counts, Facts};
 use super::number::{bytes, date, general, kilobytes, seconds, span};
 use super::workers::rows;
-use super::{certificates, live, pools, scripts, workers};
+use super::{balancers, certificates, live, pools, scripts, workers};
 
 /// The parameters of the query; words count anywhere in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,6 +81,7 @@ pub(super) fn short(facts: &Facts, board: &Snapshot) -> String {
     let _ = writeln!(out, "Scoreboard: {}", letters(board));
     scripts::lines(&mut out, &facts.gate);
     pools::lines(&mut out, &facts.pools);
+    balancers::lines(&mut out, &facts.balancers);
     certificates::lines(&mut out, &facts.certificates);
     out
 }
@@ -116,6 +117,7 @@ pub(super) fn html(facts: &Facts, board: &Snapshot, wish: &Wish, signature: &str
     }
     scripts::table(&mut out, &facts.gate.scripts);
     pools::table(&mut out, &facts.pools);
+    balancers::tables(&mut out, &facts.balancers);
     certificates::table(&mut out, &facts.certificates);
     if !signature.is_empty() {
         let _ = write!(out, "<hr />\n{}", signature.strip_prefix("<hr>\n").unwrap_or(signature));

@@ -74,6 +74,7 @@ fn facts(board: &Snapshot, is_async: bool, extended: bool) -> Facts {
     Facts {
         gate: GateStatus::default(),
         pools: Vec::new(),
+        balancers: Vec::new(),
         certificates: Vec::new(),
         name: "127.0.0.1".into(),
         via: "127.0.0.1".into(),

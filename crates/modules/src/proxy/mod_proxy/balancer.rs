@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use conf::{Context, Error, Origin, SettingsMap, settings};
-use server::{Draft, Request};
+use server::{Draft, Request, Server};
 use sys::shared_lock::{self, Held};
 use sys::shm::Shared;
 use sys::time::Instant;
@@ -321,6 +321,27 @@ fn member(worker: Worker, place: Place) -> Member {
     member.set(status.of(Status::default()), true);
     member.set_share(factor.unwrap_or(FACTOR), set.unwrap_or(0));
     member
+}
+
+/// The balancers that the status page of the request's server shows.
+pub(crate) fn shown(request: &Request) -> &[Arc<Balancer>] {
+    if request.host::<ProxyServer>().status() { request.host::<Balancers>().all() } else { &[] }
+}
+
+/// The balancers of all servers, each once.
+pub(crate) fn all(server: &Server) -> Vec<Arc<Balancer>> {
+    let mut all: Vec<Arc<Balancer>> = Vec::new();
+    for one in server.hosts.iter().flat_map(|vhost| vhost.settings.get::<Balancers>().all()) {
+        if !all.iter().any(|known| Arc::ptr_eq(known, one)) {
+            all.push(one.clone());
+        }
+    }
+    all
+}
+
+/// A share of the load as the pages show it.
+pub(crate) fn share_text(hundredths: u32) -> String {
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
 /// The balancer of a URL `balancer://name/…`, of the request's server.

@@ -183,6 +183,13 @@ pub(super) fn via(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ProxyServer| &mut s.via, via)
 }
 
+/// `ProxyStatus`
+pub(super) fn status(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let table = [("off", false), ("on", true), ("full", true)];
+    let on = one_of(value, &table).ok_or("ProxyStatus must be one of: off | on | full")?;
+    cmd.server_set(|s: &mut ProxyServer| &mut s.status, on)
+}
+
 /// `ProxyMaxForwards`
 pub(super) fn max_forwards(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ProxyServer| &mut s.max_forwards, atoi(value))

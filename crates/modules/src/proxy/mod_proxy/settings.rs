@@ -18,6 +18,7 @@ pub(super) const ADD_HEADERS: bool = true;
 pub(super) const FORWARD_CONTINUE: bool = true;
 pub(super) const VIA: Via = Via::Off;
 pub(super) const MAX_FORWARDS: i32 = -1;
+pub(super) const STATUS: bool = false;
 
 settings! {
     /// The settings of a server.
@@ -35,6 +36,7 @@ settings! {
         pub(super) inherit: Setting<bool> = INHERIT,
         pub(super) via: Setting<Via> = VIA,
         pub(super) max_forwards: Setting<i32> = MAX_FORWARDS,
+        pub(super) status: Setting<bool> = STATUS,
     }
 }
 

@@ -12,8 +12,8 @@ use http::uri::escape_html;
 use server::{Body, HandlerResult, Request, RequestBody};
 
 use crate::aaa::mod_auth_form::form_fields;
-use crate::generators::mod_autoindex::abbreviated_size;
-use crate::proxy::mod_proxy::{BALANCER_LOG_NAME, Balancer, Balancers, Member, Method, Status, factor};
+use crate::abbreviated_size::abbreviated_size;
+use crate::proxy::mod_proxy::{BALANCER_LOG_NAME, Balancer, Balancers, Member, Method, Status, factor, share_text};
 
 /// The longest form, in bytes.
 const FORM_MAX: usize = 8192;
@@ -121,11 +121,6 @@ fn change_balancer(request: &Request, balancer: &Balancer, fields: &Fields) {
     }
 }
 
-/// A share of the load as the pages show it.
-fn share(hundredths: u32) -> String {
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
 fn on(is_on: bool) -> &'static str {
     if is_on { "On" } else { "Off" }
 }
@@ -206,7 +201,7 @@ fn table(out: &mut String, action: &str, balancer: &Balancer) {
             escape_html(&member.url),
             escape_html(parameters.route.as_deref().unwrap_or_default()),
             escape_html(parameters.redirect.as_deref().unwrap_or_default()),
-            share(member.factor()),
+            share_text(member.factor()),
             member.set_number(),
             member.status().words(),
             member.elected().load(Relaxed),
@@ -237,7 +232,7 @@ fn member_form(out: &mut String, action: &str, balancer: &Balancer, member: &Mem
          <table><tr><td>Load factor:</td><td><input name='w_lf' id='w_lf' type=text value='{}'></td></tr>\n\
          <tr><td>LB Set:</td><td><input name='w_ls' id='w_ls' type=text value='{}'></td></tr>\n\
          <tr><td>Status:</td><td><table><tr>",
-        share(member.factor()),
+        share_text(member.factor()),
         member.set_number()
     );
     for (_, heading) in CHANGES {
@@ -306,7 +301,7 @@ fn xml(all: &[Arc<Balancer>]) -> String {
                 ("name", &member.url),
                 ("scheme", &target.scheme),
                 ("hostname", &target.host),
-                ("loadfactor", &share(member.factor())),
+                ("loadfactor", &share_text(member.factor())),
                 ("status", &member.status().words()),
                 ("lbstatus", &member.arrears()),
                 ("transferred", &member.sent().load(Relaxed)),

@@ -157,7 +157,8 @@ fn a_request_that_nobody_has_answered_goes_elsewhere() {
 }
 
 const MANAGED: &str = "<Proxy balancer://b>\nBalancerMember http://ORIGIN/m1 route=<1>\nBalancerMember http://ORIGIN/m2\n\
-    ProxySet nonce=once\n</Proxy>\nProxyPass /b balancer://b\n<Location /manager>\nSetHandler balancer-manager\n</Location>\n";
+    ProxySet nonce=once\n</Proxy>\nProxyPass /b balancer://b\n<Location /manager>\nSetHandler balancer-manager\n</Location>\n\
+    ProxyStatus On\n<Location /status>\nSetHandler server-status\n</Location>\n<Location /metrics>\nSetHandler metrics\n</Location>\n";
 
 /// Sends a form to the manager.
 fn change(server: &Server<'_>, referer: &str, form: &str) -> Response {
@@ -208,6 +209,14 @@ fn the_manager() {
         for _ in 0..6 {
             assert_eq!(elected(), "/m2/x");
         }
+        let status = server.get("/status?auto").text();
+        assert!(status.contains("ProxyBalancer[0]Worker[0]Status: Init Dis \n"), "{status}");
+        let status = server.get("/status").text();
+        assert!(status.contains("<h1>Proxy LoadBalancer Status for balancer://b</h1>"), "{status}");
+        let metrics = server.get("/metrics").text();
+        let line =
+            format!("tsubame_balancer_requests_total{{balancer=\"b\",member=\"http://{}/m2\"}} ", origin.address);
+        assert!(metrics.contains(&line), "{metrics}");
         let xml = server
             .client()
             .request(format!("GET /manager?xml=1 HTTP/1.1\r\nHost: localhost\r\nReferer: {own}\r\n\r\n"))
