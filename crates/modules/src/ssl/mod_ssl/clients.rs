@@ -1,4 +1,5 @@
 //! Client certificates: the requirements (`SSLVerifyClient` and its relatives), and the result of their verification.
+//! Certificates of servers behind this one are judged by the same rules.
 //!
 //! webpki builds and checks the chains. This module adds the parts that webpki does not support: `SSLVerifyDepth`,
 //! `optional_no_ca`, expired roots, certificates without extensions (X.509 version 1), which `openssl x509 -req` still
@@ -8,12 +9,14 @@ mod admission;
 mod chain;
 mod failure;
 mod files;
+mod judge;
 mod lists;
 mod online;
 mod outcome;
 mod parse;
 mod requirements;
 mod reread;
+mod signatures;
 mod verifier;
 
 pub(super) use self::admission::admit;

@@ -22,7 +22,7 @@ pub(in super::super) fn admit(server: &Server, session: &mut Session) -> Option<
     }
     let host = server.hosts.get(session.host)?;
     let clients = context::of(host)?.clients.clone()?;
-    if clients.is_for_sections && clients.judge(&session.client_chain, UnixTime::now()).is_err() {
+    if clients.is_for_sections && clients.judge.judge(&session.client_chain, UnixTime::now()).is_err() {
         // Nothing may take it for a certificate that was verified.
         session.client_chain.clear();
         return None;
@@ -48,7 +48,7 @@ async fn decide(clients: &Clients, online: &Online, chain: &[CertificateDer<'sta
             (AlertDescription::HandshakeFailure, 50, "application verification failure")
         }
     };
-    let about = clients.climb(chain).get(depth).and_then(|der| parse(der)).map(|one| describe(&one));
+    let about = clients.judge.climb(chain).get(depth).and_then(|der| parse(der)).map(|one| describe(&one));
     let (level, number) = verification_failed();
     let text = format!("Certificate Verification: Error ({code}): {words}");
     remarks.push((level, format!("{number}: {text}{}", about.unwrap_or_default())));
@@ -65,14 +65,14 @@ async fn all_good(
     online: &Online,
     chain: &[CertificateDer<'_>],
 ) -> Result<(), (usize, StatusFailure)> {
-    let line = clients.verify(chain, UnixTime::now()).map_err(|failure| {
+    let line = clients.judge.verify(chain, UnixTime::now()).map_err(|failure| {
         let text = "AH02038: cannot perform OCSP validation for cert if issuer has not been verified (optional_no_ca \
                     configured)";
         (failure.depth, text.into())
     })?;
     let count = if online.check.depth == CheckDepth::Leaf { 1 } else { line.len() };
     for (depth, pair) in line.windows(2).enumerate().take(count) {
-        online.check_status(&pair[0], &pair[1], clients.algorithms).await.map_err(|bad| (depth, bad))?;
+        online.check_status(&pair[0], &pair[1], clients.judge.algorithms).await.map_err(|bad| (depth, bad))?;
     }
     Ok(())
 }

@@ -1,23 +1,23 @@
-//! Builds the chain from a client's certificate to a root, and finds the reason if there is none.
+//! Builds the chain from a certificate to a root, and finds the reason if there is none.
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use server::tls::Trust;
 use webpki::{
-    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth, RevocationOptionsBuilder,
+    CertRevocationList, EndEntityCert, ExpirationPolicy, RevocationCheckDepth, RevocationOptionsBuilder,
     UnknownStatusPolicy,
 };
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::X509Version;
 
 use super::failure::{Failure, Reason};
+use super::judge::{Judge, Root, Side};
 use super::lists::Lists;
 use super::parse::{is_self_issued, is_signed, parse, valid};
-use super::requirements::{Clients, Root};
 use crate::ssl::mod_ssl::values::CheckDepth;
 
-impl Clients {
-    /// Judges a client's certificate, which came with the other certificates in `chain`.
-    pub(super) fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
+impl Judge {
+    /// Judges a certificate, which came with the other certificates in `chain`.
+    pub(in super::super) fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Trust, Failure> {
         match self.verify(chain, now) {
             Ok(line) => Ok(Trust { flaw: None, depth: line.len() - 1 }),
             Err(failure) if self.tolerates_strangers && failure.reason.is_optional() => {
@@ -25,7 +25,7 @@ impl Clients {
                     let certificate = parse(der).ok_or(Failure { reason: Reason::BadEncoding, depth })?;
                     in_time(valid(&certificate), now, depth)?;
                     if depth == 0 {
-                        is_for_clients(&certificate)?;
+                        is_for(self.side, &certificate)?;
                     }
                 }
                 // OpenSSL continues, and has another message for a lone certificate.
@@ -59,7 +59,7 @@ impl Clients {
         } else {
             self.path(chain, sent, &lists, now)?
         };
-        is_for_clients(&leaf)?;
+        is_for(self.side, &leaf)?;
         match line.len() - 1 {
             depth if depth > self.depth => Err(Failure { reason: Reason::TooLong, depth }),
             _ => Ok(line),
@@ -104,7 +104,7 @@ impl Clients {
                 )
             }
         };
-        let usage = KeyUsage::client_auth();
+        let usage = self.side.usage();
         let path = leaf.verify_for_usage(self.algorithms.all, &self.anchors, &more, now, usage, revocation, None);
         let path = path.map_err(|error| failed(&error))?;
         let between = path.intermediate_certificates().map(|one| one.der().into_owned());
@@ -157,8 +157,8 @@ impl Clients {
         }
     }
 
-    /// A client's certificate and those above it, linked by name only, without checking signatures.
-    pub(super) fn climb<'c>(&'c self, chain: &'c [CertificateDer<'c>]) -> Vec<&'c CertificateDer<'c>> {
+    /// A certificate and those above it, linked by name only, without checking signatures.
+    pub(in super::super) fn climb<'c>(&'c self, chain: &'c [CertificateDer<'c>]) -> Vec<&'c CertificateDer<'c>> {
         let Some((first, sent)) = chain.split_first() else { return Vec::new() };
         let known: Vec<_> = self.others.iter().chain(sent).filter_map(|der| Some((der, parse(der)?))).collect();
         let mut climbed = vec![first];
@@ -216,12 +216,23 @@ impl Clients {
     }
 }
 
-/// Whether the key usage and extended key usage of a certificate allow clients.
-fn is_for_clients(leaf: &X509Certificate<'_>) -> Result<(), Failure> {
+/// Whether the key usage and extended key usage of a certificate allow clients, or servers.
+fn is_for(side: Side, leaf: &X509Certificate<'_>) -> Result<(), Failure> {
     let (usage, purposes) = (leaf.key_usage().ok().flatten(), leaf.extended_key_usage().ok().flatten());
-    let may_sign = usage.is_none_or(|usage| usage.value.digital_signature() || usage.value.key_agreement());
-    let may_ask = purposes.is_none_or(|purposes| purposes.value.client_auth || purposes.value.any);
-    if may_sign && may_ask { Ok(()) } else { Err(Failure { reason: Reason::WrongPurpose, depth: 0 }) }
+    let may_sign = usage.is_none_or(|usage| {
+        let usage = usage.value;
+        let may_encipher = side == Side::Server && usage.key_encipherment();
+        usage.digital_signature() || usage.key_agreement() || may_encipher
+    });
+    let is_meant = purposes.is_none_or(|purposes| {
+        let purposes = purposes.value;
+        let own = match side {
+            Side::Client => purposes.client_auth,
+            Side::Server => purposes.server_auth,
+        };
+        own || purposes.any
+    });
+    if may_sign && is_meant { Ok(()) } else { Err(Failure { reason: Reason::WrongPurpose, depth: 0 }) }
 }
 
 /// Whether a time is within a certificate's validity.

@@ -1,18 +1,18 @@
-//! Reasons to reject a client's certificate, with OpenSSL's numbers and messages (openssl-verification-options(1),
+//! Reasons to reject a certificate, with OpenSSL's numbers and messages (openssl-verification-options(1),
 //! "Diagnostics").
 
 use rustls::CertificateError;
 
-/// A reason, and the depth of the flawed certificate in the chain; the client's own is 0.
+/// A reason, and the depth of the flawed certificate in the chain; the first is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) reason: Reason,
-    pub(super) depth: usize,
+pub(in super::super) struct Failure {
+    pub(in super::super) reason: Reason,
+    pub(in super::super) depth: usize,
 }
 
 /// The reason for a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(in super::super) enum Reason {
     NoIssuer,
     NoList,
     BadSignature,
@@ -36,7 +36,7 @@ pub(super) enum Reason {
 
 impl Reason {
     /// OpenSSL's number and message, and the error that rustls reports to the client.
-    pub(super) fn codes(self) -> (u32, &'static str, CertificateError) {
+    pub(in super::super) fn codes(self) -> (u32, &'static str, CertificateError) {
         use CertificateError as Alert;
         match self {
             Reason::Other => (1, "unspecified certificate verification error", Alert::ApplicationVerificationFailure),

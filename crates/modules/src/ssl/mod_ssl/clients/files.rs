@@ -20,7 +20,7 @@ pub(super) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, S
 }
 
 /// The certificates in a file; `what` begins the message if there is none.
-pub(super) fn certificates_of(what: &str, file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(in super::super) fn certificates_of(what: &str, file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |why: &dyn std::fmt::Display| format!("{what}: {file}: {why}");
     let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?.collect();
     match all {
@@ -41,9 +41,9 @@ pub(super) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'sta
 }
 
 /// A certificate revocation list.
-pub(super) struct List {
+pub(in super::super) struct List {
     pub(super) form: Form,
-    pub(super) der: CertificateRevocationListDer<'static>,
+    pub(in super::super) der: CertificateRevocationListDer<'static>,
     /// The name of the authority.
     issuer: Vec<u8>,
     /// The time of the next list (`nextUpdate`), in seconds since 1970.
@@ -67,7 +67,7 @@ pub(super) enum Form {
 }
 
 impl List {
-    pub(super) fn read(der: CertificateRevocationListDer<'static>) -> Result<List, String> {
+    pub(in super::super) fn read(der: CertificateRevocationListDer<'static>) -> Result<List, String> {
         let (_, parsed) = CertificateRevocationList::from_der(&der).map_err(|error| error.to_string())?;
         let form = match parsed.version() {
             None | Some(X509Version::V1) => {
@@ -120,7 +120,7 @@ fn serial(bytes: &[u8]) -> &[u8] {
 }
 
 /// The revocation lists in a file.
-pub(super) fn lists(file: &str) -> Result<Vec<List>, String> {
+pub(in super::super) fn lists(file: &str) -> Result<Vec<List>, String> {
     let failed = |why: &dyn std::fmt::Display| {
         format!("AH01901: unable to configure X.509 CRL storage for certificate revocation: {file}: {why}")
     };
@@ -134,7 +134,7 @@ pub(super) fn lists(file: &str) -> Result<Vec<List>, String> {
 }
 
 /// The revocation lists in a directory.
-pub(super) fn lists_in(directory: &str) -> Result<Vec<List>, String> {
+pub(in super::super) fn lists_in(directory: &str) -> Result<Vec<List>, String> {
     let mut all = Vec::new();
     for file in hashed(directory, "r")? {
         all.extend(lists(&file)?);
@@ -143,7 +143,7 @@ pub(super) fn lists_in(directory: &str) -> Result<Vec<List>, String> {
 }
 
 /// The files of a directory whose names are the hash of a name and a number: `0a1b2c3d.0`, `0a1b2c3d.r0`.
-fn hashed(directory: &str, kind: &str) -> Result<Vec<String>, String> {
+pub(in super::super) fn hashed(directory: &str, kind: &str) -> Result<Vec<String>, String> {
     let failed = |error: std::io::Error| {
         format!("AH02211: Failed to open Certificate Path `{directory}': {}", sys::describe(&error))
     };

@@ -40,7 +40,7 @@ impl Lists {
 }
 
 /// The lists in effect. The first handshake after a publication takes in the new ones.
-pub(super) struct Current {
+pub(in super::super) struct Current {
     /// The index of the virtual host.
     host: usize,
     published: Option<Arc<Published>>,
@@ -49,7 +49,7 @@ pub(super) struct Current {
 }
 
 impl Current {
-    pub(super) fn new(host: usize, lists: Vec<List>) -> Current {
+    pub(in super::super) fn new(host: usize, lists: Vec<List>) -> Current {
         Current { host, published: None, current: RwLock::new((0, Arc::new(Lists::new(lists)))) }
     }
 

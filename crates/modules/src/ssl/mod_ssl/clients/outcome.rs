@@ -30,6 +30,6 @@ pub(in super::super) fn trust(request: &Request, session: &Session) -> Option<Tr
     *session.trust.get_or_init(|| {
         let host = request.server.hosts.get(session.host)?;
         let clients = context::of(host)?.clients.as_ref()?;
-        clients.judge(&session.client_chain, UnixTime::now()).ok()
+        clients.judge.judge(&session.client_chain, UnixTime::now()).ok()
     })
 }

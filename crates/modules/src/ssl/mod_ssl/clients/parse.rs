@@ -12,12 +12,12 @@ pub(in super::super) fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
 }
 
 /// The limits of a certificate's validity, in seconds since 1970.
-pub(super) fn valid(certificate: &X509Certificate<'_>) -> (i64, i64) {
+pub(in super::super) fn valid(certificate: &X509Certificate<'_>) -> (i64, i64) {
     (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp())
 }
 
 /// Whether the issuer and the subject of a certificate have the same name.
-pub(super) fn is_self_issued(certificate: &X509Certificate<'_>) -> bool {
+pub(in super::super) fn is_self_issued(certificate: &X509Certificate<'_>) -> bool {
     certificate.subject().as_raw() == certificate.issuer().as_raw()
 }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use conf::Level;
 use rustls::DistinguishedName;
-use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs as provider};
-use rustls::pki_types::{CertificateDer, TrustAnchor};
+use rustls::pki_types::CertificateDer;
 use server::VirtualHost;
 
 use super::files;
-use super::lists::{self, Lists};
+use super::judge::{Judge, Side};
+use super::lists;
 use super::online::Online;
-use super::parse::{is_self_issued, parse, valid};
+use super::parse::parse;
 use crate::ssl::mod_ssl::names;
 use crate::ssl::mod_ssl::published::Published;
 use crate::ssl::mod_ssl::settings::{SslDir, SslServer, VERIFY_DEPTH};
@@ -26,29 +26,13 @@ pub(in super::super) struct Clients {
     /// Whether only sections want certificates. Then one that is not valid counts as none, since most of the host is open
     /// to clients without any.
     pub(super) is_for_sections: bool,
-    /// `optional_no_ca`
-    pub(super) tolerates_strangers: bool,
-    pub(super) depth: usize,
-    pub(super) roots: Vec<Root>,
-    pub(super) anchors: Vec<TrustAnchor<'static>>,
-    /// Certificates of intermediate authorities: they complete chains.
-    pub(super) others: Vec<CertificateDer<'static>>,
+    /// What their certificates are judged by.
+    pub(super) judge: Judge,
     /// The names of the authorities announced to the client.
     pub(super) asked: Vec<DistinguishedName>,
-    lists: lists::Current,
-    pub(super) check: CertificateCheck,
     /// The responders to ask about certificates, if any are.
     pub(super) online: Option<Arc<Online>>,
-    pub(super) algorithms: WebPkiSupportedAlgorithms,
     mark: String,
-}
-
-/// A certificate that may end a chain; its trust anchor has the same index in the list of anchors.
-pub(super) struct Root {
-    pub(super) der: CertificateDer<'static>,
-    pub(super) subject: Vec<u8>,
-    pub(super) key: Vec<u8>,
-    pub(super) valid: (i64, i64),
 }
 
 /// The requirements of a virtual host on connecting clients; `None`: neither it nor any of its sections has any.
@@ -89,23 +73,19 @@ pub(in super::super) fn prepare(
     let check = server.revocation_check.value_or(CertificateCheck { depth: CheckDepth::None, unknown_is_good: false });
     let depths = server.depths_in_sections.iter().filter(|_| is_for_sections);
     let depth = depths.copied().chain([base.verify_depth.value_or(VERIFY_DEPTH)]).max().unwrap_or(VERIFY_DEPTH);
+    let depth = depth as usize;
+    let lists = lists::Current::new(host.index, lists::read(host, notes)?);
+    let mut judge = Judge::new(Side::Client, trusted.clone(), depth, check, lists)?;
+    judge.tolerates_strangers = mode == Verify::OptionalNoCa || of_sections;
     let mut clients = Clients {
         is_required: mode == Verify::Require,
         is_for_sections,
-        tolerates_strangers: mode == Verify::OptionalNoCa || of_sections,
-        depth: depth as usize,
-        roots: Vec::new(),
-        anchors: Vec::new(),
-        others: Vec::new(),
+        judge,
         asked,
-        lists: lists::Current::new(host.index, lists::read(host, notes)?),
-        check,
         online: Online::new(server)?.map(Arc::new),
-        algorithms: provider::default_provider().signature_verification_algorithms,
         mark: String::new(),
     };
     clients.mark = clients.digest(&trusted);
-    clients.sort(trusted)?;
     Ok(Some(clients))
 }
 
@@ -113,7 +93,7 @@ impl fmt::Debug for Clients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clients")
             .field("is_required", &self.is_required)
-            .field("depth", &self.depth)
+            .field("depth", &self.judge.depth)
             .finish_non_exhaustive()
     }
 }
@@ -122,53 +102,29 @@ impl Clients {
     /// A digest of everything that a client's certificate is judged by. A session is resumed only under the same mark,
     /// because its certificate is not verified again.
     pub(in super::super) fn mark(&self) -> String {
-        format!("{} {}", self.mark, self.lists().mark)
+        format!("{} {}", self.mark, self.judge.lists().mark)
     }
 
     fn digest(&self, trusted: &[CertificateDer<'static>]) -> String {
         let mut digest = Context::new(&SHA256);
-        let modes = (self.is_required, self.is_for_sections, self.tolerates_strangers);
-        digest.update(format!("{modes:?} {} {:?} {:?}", self.depth, self.check, self.online).as_bytes());
+        let modes = (self.is_required, self.is_for_sections, self.judge.tolerates_strangers);
+        digest.update(format!("{modes:?} {} {:?} {:?}", self.judge.depth, self.judge.check, self.online).as_bytes());
         trusted.iter().for_each(|der| digest.update(der));
         names::hex(digest.finish().as_ref())
     }
 
-    /// The lists of revoked certificates in effect.
-    pub(super) fn lists(&self) -> Arc<Lists> {
-        self.lists.get()
-    }
-
     /// The index of the virtual host.
     pub(super) fn host(&self) -> usize {
-        self.lists.host()
+        self.judge.lists.host()
     }
 
     /// From now on the lists in this memory count.
     pub(in super::super) fn follow(&mut self, published: Arc<Published>) {
-        self.lists.follow(published);
+        self.judge.lists.follow(published);
     }
 
     /// The memory that the lists come from.
     pub(super) fn followed(&self) -> Option<&Arc<Published>> {
-        self.lists.followed()
-    }
-
-    /// Separates roots from intermediate authorities. As in OpenSSL, a chain ends with a self-issued certificate.
-    fn sort(&mut self, trusted: Vec<CertificateDer<'static>>) -> Result<(), String> {
-        for der in trusted {
-            let bad =
-                || "AH01895: Unable to configure verify locations for client authentication: a certificate is broken";
-            let parsed = parse(&der).ok_or_else(bad)?;
-            if !is_self_issued(&parsed) {
-                self.others.push(der);
-                continue;
-            }
-            let anchor = webpki::anchor_from_trusted_cert(&der).map_err(|_| bad())?.to_owned();
-            let (subject, key) = (parsed.subject().as_raw().to_vec(), parsed.public_key().raw.to_vec());
-            let root = Root { subject, key, valid: valid(&parsed), der: der.clone() };
-            self.anchors.push(anchor);
-            self.roots.push(root);
-        }
-        Ok(())
+        self.judge.lists.followed()
     }
 }

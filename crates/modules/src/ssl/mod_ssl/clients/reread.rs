@@ -17,8 +17,8 @@ pub(in super::super) fn memory<'c>(
 ) -> io::Result<Option<Arc<Published>>> {
     let mut parts = vec![Part::default(); count];
     let mut has_any = false;
-    for clients in clients.filter(|clients| clients.check.depth != CheckDepth::None) {
-        parts[clients.host()] = to_part(&clients.lists().all);
+    for clients in clients.filter(|clients| clients.judge.check.depth != CheckDepth::None) {
+        parts[clients.host()] = to_part(&clients.judge.lists().all);
         has_any = true;
     }
     has_any.then(|| Published::new(&parts).map(Arc::new)).transpose()
@@ -31,7 +31,9 @@ pub(in super::super) fn read_again<'c>(
 ) -> Result<Option<Reread>, String> {
     let mut reread: Option<Reread> = None;
     for (host, clients) in hosts {
-        let Some(published) = clients.followed().filter(|_| clients.check.depth != CheckDepth::None) else { continue };
+        let Some(published) = clients.followed().filter(|_| clients.judge.check.depth != CheckDepth::None) else {
+            continue;
+        };
         let lists = read(host, &mut Vec::new())?;
         let reread = reread.get_or_insert_with(|| Reread {
             published: published.clone(),

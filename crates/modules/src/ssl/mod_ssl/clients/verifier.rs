@@ -2,18 +2,16 @@
 
 use conf::Level;
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use server::tls::remark;
-use webpki::RawPublicKeyEntity;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::X509Version;
 
 use super::failure::{Failure, Reason};
 use super::parse::parse;
 use super::requirements::Clients;
+use super::signatures;
 use crate::ssl::mod_ssl::{names, notation};
 
 impl ClientCertVerifier for Clients {
@@ -32,7 +30,7 @@ impl ClientCertVerifier for Clients {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let chain: Vec<_> = std::iter::once(end_entity).chain(intermediates).cloned().collect();
-        match self.judge(&chain, now) {
+        match self.judge.judge(&chain, now) {
             Ok(trust) => {
                 if trust.flaw.is_some() {
                     remark(
@@ -62,18 +60,7 @@ impl ClientCertVerifier for Clients {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if parse(cert).is_none_or(|certificate| certificate.version() != X509Version::V1) {
-            return verify_tls12_signature(message, cert, dss, &self.algorithms);
-        }
-        let bad = || Error::InvalidCertificate(CertificateError::BadSignature);
-        let certificate = parse(cert).ok_or_else(bad)?;
-        let key = SubjectPublicKeyInfoDer::from(certificate.public_key().raw);
-        let key = RawPublicKeyEntity::try_from(&key).map_err(|_| bad())?;
-        let known = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == dss.scheme).ok_or_else(bad)?;
-        match known.1.iter().any(|one| key.verify_signature(*one, message, dss.signature()).is_ok()) {
-            true => Ok(HandshakeSignatureValid::assertion()),
-            false => Err(bad()),
-        }
+        signatures::verify_tls12(message, cert, dss, &self.judge.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -82,17 +69,11 @@ impl ClientCertVerifier for Clients {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        match parse(cert) {
-            Some(certificate) if certificate.version() == X509Version::V1 => {
-                let key = SubjectPublicKeyInfoDer::from(certificate.public_key().raw);
-                verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
-            }
-            _ => verify_tls13_signature(message, cert, dss, &self.algorithms),
-        }
+        signatures::verify_tls13(message, cert, dss, &self.judge.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.judge.algorithms.supported_schemes()
     }
 }
 
@@ -100,14 +81,14 @@ impl Clients {
     /// Logs the flaw of a certificate as Apache does.
     fn remark(&self, failure: Failure, chain: &[CertificateDer<'_>]) {
         let (code, words, _) = failure.reason.codes();
-        let about = self.climb(chain).get(failure.depth).and_then(|der| parse(der)).map(|one| describe(&one));
+        let about = self.judge.climb(chain).get(failure.depth).and_then(|der| parse(der)).map(|one| describe(&one));
         let about = about.unwrap_or_default();
         if failure.reason != Reason::TooLong {
             let (level, number) = verification_failed();
             remark(level, format!("{number}: Certificate Verification: Error ({code}): {words}{about}"));
         }
-        if failure.depth > self.depth {
-            let (is, may) = (failure.depth, self.depth);
+        if failure.depth > self.judge.depth {
+            let (is, may) = (failure.depth, self.judge.depth);
             remark(
                 Level::Error,
                 format!(
@@ -131,7 +112,7 @@ pub(super) fn verification_failed() -> (Level, &'static str) {
 }
 
 /// Describes a certificate in a log line.
-pub(super) fn describe(one: &X509Certificate<'_>) -> String {
+pub(in super::super) fn describe(one: &X509Certificate<'_>) -> String {
     let [subject, issuer] = [one.subject(), one.issuer()].map(|name| names::ascii(&names::rfc2253(name)));
     let serial = notation::serial(one.raw_serial());
     let [start, end] = [one.validity().not_before, one.validity().not_after].map(notation::date);
