@@ -1,22 +1,85 @@
 //! Making connections.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use conf::Level;
 use runtime::executor::{Descriptor, connect_local, timeout_at};
+use rustls::CertificateError;
 use server::{Request, dns};
 use sys::local::SocketKind;
 use sys::time::Instant;
 
+use crate::connection::Connection;
 use crate::remote::{Address, RemoteServer};
+use crate::session::Session;
+use crate::stream::Stream;
+use crate::tls::Tls;
 
-/// Makes a connection. `Err`: there is none; this is the status, and the reason is logged.
+/// Why there is no connection. The reason is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoConnection {
+    /// The server cannot be reached.
+    Unreachable(u16),
+    /// The server can be reached, but the connection cannot be encrypted as the settings demand.
+    Handshake,
+}
+
+impl NoConnection {
+    /// The status of the response, which is Apache's.
+    pub fn status(self) -> u16 {
+        match self {
+            NoConnection::Unreachable(status) => status,
+            NoConnection::Handshake => 500,
+        }
+    }
+}
+
+/// Makes a connection, within the time that the server has to accept it: the handshake of an encrypted one counts.
 /// `protocol`: the name of the protocol, for messages.
-pub async fn connect(request: &Request, server: &RemoteServer, protocol: &str) -> Result<OwnedFd, u16> {
+pub async fn connect(request: &Request, server: &RemoteServer, protocol: &str) -> Result<Connection, NoConnection> {
     let deadline = Instant::now() + server.connect;
+    let socket = reach(request, server, protocol, deadline).await.map_err(NoConnection::Unreachable)?;
+    let plain = Connection::from(Arc::new(socket));
+    let Some(tls) = &server.tls else { return Ok(plain) };
+    let secured = timeout_at(deadline, secure(plain, tls)).await;
+    secured
+        .unwrap_or_else(|_| Err("AH02003: SSL Proxy connect failed: it has been silent for too long".into()))
+        .map_err(|why| {
+            request.log("proxy", Level::Error, format!("{why} ({})", server.name));
+            NoConnection::Handshake
+        })
+}
+
+/// Makes the handshake. `Err`: the message for the log.
+async fn secure(plain: Connection, tls: &Tls) -> Result<Connection, String> {
+    let failed = |why: String| format!("AH02003: SSL Proxy connect failed: {why}");
+    let client = tls.client().map_err(failed)?;
+    let session = Some(Box::new(Session::new(client)));
+    let mut stream = Stream::new(Connection { session, ..plain });
+    poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(|error| failed(describe(&error)))?;
+    let certificates = stream.session().map(Session::certificates).unwrap_or_default();
+    (tls.settings.check)(certificates, &tls.name)?;
+    stream.into_connection().ok_or_else(|| failed("its session is gone".into()))
+}
+
+/// Why a handshake failed.
+fn describe(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        // The words of the verification.
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(why))) => why.0.to_string(),
+        Some(error) => error.to_string(),
+        None => sys::describe(error),
+    }
+}
+
+/// Makes the connection itself. `Err`: the status; the reason is logged.
+async fn reach(request: &Request, server: &RemoteServer, protocol: &str, deadline: Instant) -> Result<OwnedFd, u16> {
     let log = |error: &io::Error, text: String| request.log_os("proxy", Level::Error, error, text);
     let (host, port) = match &server.address {
         Address::Unix(path) => {

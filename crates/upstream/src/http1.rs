@@ -18,6 +18,7 @@ use runtime::executor::Timer;
 use server::{BodyError, RequestBody};
 use sys::time::Instant;
 
+use crate::connection::Connection;
 use crate::stream::Stream;
 
 /// The room for the first bytes of a response: most are no longer.
@@ -309,7 +310,7 @@ impl Exchange {
 
     /// Whether the whole request has been sent.
     pub fn has_sent_request(&self) -> bool {
-        self.unsent.is_empty() && self.outgoing.is_none() && !self.input_closed
+        self.unsent.is_empty() && self.outgoing.is_none() && !self.input_closed && !self.stream.has_unsent()
     }
 
     /// Whether the connection can carry another request: this one and its response are complete, nothing has come after
@@ -322,11 +323,16 @@ impl Exchange {
             && self.has_sent_request()
     }
 
-    /// What has come after the head: another protocol goes on over the connection.
-    pub fn into_rest(mut self) -> Bytes {
+    /// The connection, after an exchange that leaves it [reusable](Self::is_reusable).
+    pub fn into_connection(self) -> Option<Connection> {
+        self.stream.into_connection()
+    }
+
+    /// The connection, and what has come after the head: another protocol goes on.
+    pub fn into_tunnel(mut self) -> (Option<Connection>, Bytes) {
         let mut rest = Bytes::from(std::mem::take(&mut self.received));
         rest.advance(self.head_length);
-        rest
+        (self.stream.into_connection(), rest)
     }
 
     /// Moves the request on, and waits for more of the response.

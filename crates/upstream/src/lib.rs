@@ -1,17 +1,25 @@
 //! The client half of the server: connections to servers behind this one, and HTTP/1.1 over them.
 //!
-//! [`connect()`] makes a connection, [`pool`] keeps it for a later request, and a [`Stream`] reads and writes over it.
+//! [`connect()`] makes a connection, encrypted if the server has [`Tls`], [`pool`] keeps it for a later request, and a
+//! [`Stream`] reads and writes over it.
 //! [`http1`] is one request and its response in HTTP/1.1. Nothing here knows which module has a request to pass on, or
 //! what it makes of the response.
 
 #![forbid(unsafe_code)]
 
 pub mod connect;
+mod connection;
+mod duplex;
 pub mod http1;
 pub mod pool;
 mod remote;
+mod session;
 mod stream;
+mod tls;
 
-pub use connect::connect;
-pub use remote::{Address, Keep, RemoteServer};
+pub use connect::{NoConnection, connect};
+pub use connection::Connection;
+pub use duplex::Duplex;
+pub use remote::{Address, Keep, Kind, RemoteServer};
 pub use stream::{Stream, is_quiet};
+pub use tls::{PeerCheck, Tls, TlsSettings};

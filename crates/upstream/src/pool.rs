@@ -1,14 +1,13 @@
-//! Connections that stay open between requests, as plain descriptors: each child has its own.
+//! Connections that stay open between requests: each child has its own.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sys::time::Instant;
 
-use crate::remote::{Address, Keep};
-use crate::stream::is_quiet;
+use crate::connection::Connection;
+use crate::remote::{Keep, Kind};
 
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
@@ -17,9 +16,9 @@ const IDLE_MAX: usize = 1024;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// An idle connection, and since when.
-type Idle = (Arc<OwnedFd>, Instant);
+type Idle = (Connection, Instant);
 
-/// The connections of a child to one server.
+/// The interchangeable connections of a child.
 #[derive(Default)]
 struct Connections {
     idle: Vec<Idle>,
@@ -27,105 +26,140 @@ struct Connections {
     awaited_responses: usize,
 }
 
-static CONNECTIONS: Mutex<Option<HashMap<Address, Connections>>> = Mutex::new(None);
+impl Connections {
+    /// Whether there is nothing to know about them. Names that clients choose are part of their kind, so there may be
+    /// many kinds.
+    fn is_empty(&self) -> bool {
+        self.idle.is_empty() && self.awaited_responses == 0
+    }
 
-fn connections() -> MutexGuard<'static, Option<HashMap<Address, Connections>>> {
+    /// Takes the kept connection that was used last: see [`take`].
+    fn take(&mut self, keep: Keep, within: Option<Duration>) -> Option<Connection> {
+        let kept = &mut self.idle;
+        while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
+            && let Some((mut connection, since)) = kept.pop()
+        {
+            if is_good(&mut connection, since, keep.idle) {
+                return Some(connection);
+            }
+        }
+        None
+    }
+}
+
+static CONNECTIONS: Mutex<Option<HashMap<Kind, Connections>>> = Mutex::new(None);
+
+fn connections() -> MutexGuard<'static, Option<HashMap<Kind, Connections>>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A request over a fresh connection, until its response begins. It may wait for the very process that a kept
 /// connection would occupy: meanwhile none is kept.
 #[derive(Debug)]
-pub struct AwaitedResponse(Address);
+pub struct AwaitedResponse(Kind);
 
 impl AwaitedResponse {
-    /// The request to this server begins to wait.
-    pub fn new(address: &Address) -> AwaitedResponse {
-        connections().get_or_insert_default().entry(address.clone()).or_default().awaited_responses += 1;
-        AwaitedResponse(address.clone())
+    /// The request over a connection of this kind begins to wait.
+    pub fn new(kind: Kind) -> AwaitedResponse {
+        connections().get_or_insert_default().entry(kind.clone()).or_default().awaited_responses += 1;
+        AwaitedResponse(kind)
     }
 }
 
 impl Drop for AwaitedResponse {
     fn drop(&mut self) {
-        if let Some(one) = connections().as_mut().and_then(|all| all.get_mut(&self.0)) {
+        let mut connections = connections();
+        let Some(all) = connections.as_mut() else { return };
+        if let Some(one) = all.get_mut(&self.0) {
             one.awaited_responses -= 1;
+            if one.is_empty() {
+                all.remove(&self.0);
+            }
         }
     }
 }
 
 /// Takes the kept connection that was used last, within this time if one is given. Forgets those that the server has
 /// closed, or over which it has sent what nobody has asked for.
-pub fn take(address: &Address, keep: Keep, within: Option<Duration>) -> Option<Arc<OwnedFd>> {
+pub fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
     let mut connections = connections();
-    let kept = &mut connections.as_mut()?.get_mut(address)?.idle;
-    while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
-        && let Some((socket, since)) = kept.pop()
-    {
-        if is_good(&socket, since, keep.idle) {
-            return Some(socket);
-        }
+    let all = connections.as_mut()?;
+    let one = all.get_mut(kind)?;
+    let taken = one.take(keep, within);
+    if one.is_empty() {
+        all.remove(kind);
     }
-    None
+    taken
 }
 
 /// Keeps a connection, unless a request waits for the process at its other end. The one that has been idle for the
 /// longest time makes room for it.
-pub fn give(address: Address, keep: Keep, socket: Arc<OwnedFd>) {
+pub fn give(kind: Kind, keep: Keep, connection: Connection) {
     let mut connections = connections();
     let all = connections.get_or_insert_default();
     if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
-        all.values_mut().for_each(|one| one.idle.retain(|(socket, since)| is_good(socket, *since, None)));
-        all.retain(|_, one| !one.idle.is_empty() || one.awaited_responses > 0);
+        all.values_mut().for_each(|one| one.idle.retain_mut(|(connection, since)| is_good(connection, *since, None)));
+        all.retain(|_, one| !one.is_empty());
     }
     let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
-    let Connections { idle: kept, awaited_responses } = all.entry(address).or_default();
+    let one = all.entry(kind.clone()).or_default();
+    let Connections { idle: kept, awaited_responses } = &mut *one;
     let limit = keep.idle.unwrap_or(IDLE);
     kept.retain(|(_, since)| since.elapsed() < limit);
     if kept.len() >= keep.max && !kept.is_empty() {
-        kept.remove(0);
+        kept.remove(0).0.close();
     }
     if kept.len() < keep.max && has_room && *awaited_responses == 0 {
-        kept.push((socket, Instant::now()));
+        kept.push((connection, Instant::now()));
+    } else {
+        connection.close();
+    }
+    if one.is_empty() {
+        all.remove(&kind);
     }
 }
 
 /// Whether a connection may be used: it is not too old, and its other end has neither closed it nor sent anything.
-fn is_good(socket: &OwnedFd, since: Instant, limit: Option<Duration>) -> bool {
-    since.elapsed() < limit.unwrap_or(IDLE) && is_quiet(socket)
+fn is_good(connection: &mut Connection, since: Instant, limit: Option<Duration>) -> bool {
+    since.elapsed() < limit.unwrap_or(IDLE) && connection.is_quiet()
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::remote::{Address, RemoteServer};
 
     #[test]
     fn connections_are_kept_while_they_are_good() {
         let address = Address::Unix("/connections/are/kept".into());
+        let (name, connect) = (address.to_string(), Duration::ZERO);
+        let kind = RemoteServer { address, name, connect, keep: None, tls: None }.kind();
         let keep = Keep { max: 1, idle: None };
         let pair = || {
             let (ours, theirs) = UnixStream::pair().expect("a pair");
             ours.set_nonblocking(true).expect("it does not block");
             (ours, theirs)
         };
+        let kept = |ours: UnixStream| Connection::from(Arc::new(ours.into()));
         let ((first, _other), (second, gone)) = (pair(), pair());
-        give(address.clone(), keep, Arc::new(first.into()));
-        give(address.clone(), keep, Arc::new(second.into()));
+        give(kind.clone(), keep, kept(first));
+        give(kind.clone(), keep, kept(second));
         drop(gone);
-        assert!(take(&address, keep, None).is_none(), "the second took the place of the first, and has ended");
-        assert!(take(&address, keep, None).is_none());
+        assert!(take(&kind, keep, None).is_none(), "the second took the place of the first, and has ended");
+        assert!(take(&kind, keep, None).is_none());
         let (first, _other) = pair();
-        give(address.clone(), keep, Arc::new(first.into()));
-        assert!(take(&address, keep, Some(Duration::ZERO)).is_none(), "it was not in use just now");
-        assert!(take(&address, keep, None).is_some(), "it stays for others");
+        give(kind.clone(), keep, kept(first));
+        assert!(take(&kind, keep, Some(Duration::ZERO)).is_none(), "it was not in use just now");
+        assert!(take(&kind, keep, None).is_some(), "it stays for others");
         let (first, other) = pair();
-        give(address.clone(), keep, Arc::new(first.into()));
+        give(kind.clone(), keep, kept(first));
         drop(other);
-        assert!(take(&address, keep, None).is_none(), "the server has closed it");
+        assert!(take(&kind, keep, None).is_none(), "the server has closed it");
         let (first, _other) = pair();
-        give(address.clone(), keep, Arc::new(first.into()));
-        assert!(take(&address, Keep { idle: Some(Duration::ZERO), ..keep }, None).is_none(), "it is too old");
+        give(kind.clone(), keep, kept(first));
+        assert!(take(&kind, Keep { idle: Some(Duration::ZERO), ..keep }, None).is_none(), "it is too old");
     }
 }

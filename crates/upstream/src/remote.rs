@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::tls::{Tls, TlsIdentity};
+
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
@@ -41,4 +43,20 @@ pub struct RemoteServer {
     pub connect: Duration,
     /// Whether connections stay open.
     pub keep: Option<Keep>,
+    /// How its connections are encrypted; `None`: they are not.
+    pub tls: Option<Tls>,
+}
+
+impl RemoteServer {
+    /// What its connections have in common: any of them may carry any of its requests.
+    pub fn kind(&self) -> Kind {
+        Kind { address: self.address.clone(), tls: self.tls.as_ref().map(Tls::identity) }
+    }
+}
+
+/// What interchangeable connections have in common: the address, and everything about their encryption.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Kind {
+    address: Address,
+    tls: Option<TlsIdentity>,
 }

@@ -7,31 +7,178 @@ use std::task::{Context, Poll, ready};
 
 use sys::watch::{Interest, Watched, watch};
 
+use crate::connection::Connection;
+use crate::session::Session;
+
+/// How often in a row a server may send something that holds no content.
+const EMPTY_MAX: usize = 64;
+
 /// Our side of a connection to a server behind this one.
 #[derive(Debug)]
 pub struct Stream {
+    wire: Wire,
+    layer: Layer,
+}
+
+/// What is between the content and the wire.
+#[derive(Debug)]
+enum Layer {
+    Plain,
+    Tls(Box<Session>),
+    /// The session goes on in another stream.
+    Gone,
+}
+
+impl Stream {
+    /// Takes a connection, whose socket is non-blocking. The reactor watches it once there is something to wait for.
+    pub fn new(connection: impl Into<Connection>) -> Stream {
+        let Connection { fd, session } = connection.into();
+        let layer = session.map_or(Layer::Plain, Layer::Tls);
+        Stream { wire: Wire { fd, watched: None, writes: false }, layer }
+    }
+
+    /// The same, for a connection that is read and written at the same time.
+    pub(crate) fn for_both_directions(connection: Connection) -> Stream {
+        let mut stream = Stream::new(connection);
+        // Were it watched anew for the first write, a waiting reader would not hear of it.
+        stream.wire.writes = true;
+        stream
+    }
+
+    /// The connection for the next request, with the reactor's state of it.
+    pub fn hand_on(&mut self) -> Stream {
+        let Wire { fd, watched, writes } = &mut self.wire;
+        let wire = Wire { fd: fd.clone(), watched: watched.take(), writes: *writes };
+        let layer = match self.layer {
+            Layer::Plain => Layer::Plain,
+            _ => std::mem::replace(&mut self.layer, Layer::Gone),
+        };
+        Stream { wire, layer }
+    }
+
+    /// The connection, which the reactor no longer watches. `None`: its session goes on in another stream.
+    pub fn into_connection(self) -> Option<Connection> {
+        let session = match self.layer {
+            Layer::Plain => None,
+            Layer::Tls(session) => Some(session),
+            Layer::Gone => return None,
+        };
+        Some(Connection { fd: self.wire.fd, session })
+    }
+
+    /// Whether nothing has come over it, and it has not ended.
+    pub fn is_quiet(&self) -> bool {
+        is_quiet(&self.wire.fd)
+    }
+
+    /// Whether some of what was written waits to be sent. [`poll_read`](Self::poll_read) sends it, and so does
+    /// [`poll_flush`](Self::poll_flush).
+    pub fn has_unsent(&self) -> bool {
+        matches!(&self.layer, Layer::Tls(session) if session.has_unsent())
+    }
+
+    /// The session, if there is one.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match &self.layer {
+            Layer::Tls(session) => Some(session),
+            Layer::Plain | Layer::Gone => None,
+        }
+    }
+
+    /// Reads, and adds to `into`: in an encrypted connection, perhaps more than there was room for. `Ok(0)` is the end.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        let (wire, session) = match &mut self.layer {
+            Layer::Plain => return self.wire.poll_read(cx, into),
+            Layer::Tls(session) => (&mut self.wire, session),
+            Layer::Gone => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        };
+        if session.has_ended() {
+            return Poll::Ready(Ok(0));
+        }
+        let before = into.len();
+        for _ in 0..EMPTY_MAX {
+            // If the server takes nothing more, it may have answered all the same.
+            let _ = wire.poll_flush(cx, session);
+            let has_more = ready!(wire.poll_receive(cx, session, into))?;
+            match into.len() - before {
+                0 if has_more => {}
+                length => return Poll::Ready(Ok(length)),
+            }
+        }
+        let text = "it sends records without content";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)))
+    }
+
+    /// Sends as much as possible. An encrypted connection may take more than it sends: see
+    /// [`has_unsent`](Self::has_unsent).
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.layer {
+            Layer::Plain => self.wire.poll_write(cx, from),
+            Layer::Tls(session) => {
+                ready!(self.wire.poll_flush(cx, session))?;
+                let length = session.seal(from)?;
+                if let Poll::Ready(Err(error)) = self.wire.poll_flush(cx, session) {
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Ready(Ok(length))
+            }
+            Layer::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Sends all of what was written.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.layer {
+            Layer::Tls(session) => self.wire.poll_flush(cx, session),
+            Layer::Plain | Layer::Gone => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Sends all of what was written, and ends our direction.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Layer::Tls(session) = &mut self.layer {
+            // rustls announces the end once.
+            session.end();
+            ready!(self.wire.poll_flush(cx, session))?;
+        }
+        Poll::Ready(sys::socket::shutdown_write(&self.wire.fd))
+    }
+
+    /// Makes the handshake of an encrypted connection.
+    pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Layer::Tls(session) = &mut self.layer else { return Poll::Ready(Ok(())) };
+        loop {
+            let sent = self.wire.poll_flush(cx, session)?;
+            if !session.is_handshaking() {
+                return sent.map(Ok);
+            }
+            let mut content = Vec::new();
+            let received = ready!(self.wire.poll_receive(cx, session, &mut content));
+            let why = match received {
+                Ok(true) if content.is_empty() => continue,
+                Ok(true) => "it speaks before it is asked",
+                Ok(false) => "it ended the session",
+                Err(error) => {
+                    // The server learns why.
+                    let _ = self.wire.poll_flush(cx, session);
+                    return Poll::Ready(Err(error));
+                }
+            };
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
+    }
+}
+
+/// A socket, and what the reactor knows of it.
+#[derive(Debug)]
+struct Wire {
     fd: Arc<OwnedFd>,
     watched: Option<Watched>,
     /// Whether the reactor reports when it can be written to.
     writes: bool,
 }
 
-impl Stream {
-    /// Takes a non-blocking socket. The reactor watches it once there is something to wait for.
-    pub fn new(fd: Arc<OwnedFd>) -> Stream {
-        Stream { fd, watched: None, writes: false }
-    }
-
-    /// The connection for the next request, with the reactor's state of it.
-    pub fn hand_on(&mut self) -> Stream {
-        Stream { fd: self.fd.clone(), watched: self.watched.take(), writes: self.writes }
-    }
-
-    /// Whether nothing has come over it, and it has not ended.
-    pub fn is_quiet(&self) -> bool {
-        is_quiet(&self.fd)
-    }
-
+impl Wire {
     fn watched(&mut self, writes: bool) -> io::Result<&Watched> {
         if writes && !self.writes {
             // A reactor accepts a descriptor only once.
@@ -48,7 +195,7 @@ impl Stream {
     }
 
     /// Reads into the spare room of `into`. `Ok(0)` is the end.
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         let watched = self.watched(false)?;
         loop {
             let mut ready = ready!(watched.poll_read_ready(cx))?;
@@ -58,8 +205,24 @@ impl Stream {
         }
     }
 
+    /// Receives once for a session: see [`Session::receive`].
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &mut Session,
+        into: &mut Vec<u8>,
+    ) -> Poll<io::Result<bool>> {
+        let watched = self.watched(false)?;
+        loop {
+            let mut ready = ready!(watched.poll_read_ready(cx))?;
+            if let Some(result) = ready.try_io(|fd| session.receive(fd, into)) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
     /// Sends as much as possible.
-    pub fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         if !self.writes {
             match sys::socket::send(&self.fd, from, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -73,6 +236,27 @@ impl Stream {
                 return Poll::Ready(result);
             }
         }
+    }
+
+    /// Sends all that a session has sealed.
+    fn poll_flush(&mut self, cx: &mut Context<'_>, session: &mut Session) -> Poll<io::Result<()>> {
+        while session.has_unsent() {
+            if !self.writes {
+                match session.send(&self.fd) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => {
+                        result?;
+                        continue;
+                    }
+                }
+            }
+            let watched = self.watched(true)?;
+            let mut ready = ready!(watched.poll_write_ready(cx))?;
+            if let Some(result) = ready.try_io(|fd| session.send(fd)) {
+                result?;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

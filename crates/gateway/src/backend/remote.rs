@@ -11,7 +11,7 @@ use std::sync::Arc;
 use conf::Level;
 use server::{HandlerResult, Request};
 use upstream::pool::{self, AwaitedResponse};
-use upstream::{RemoteServer, Stream};
+use upstream::{Connection, NoConnection, RemoteServer, Stream};
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;
@@ -71,20 +71,22 @@ impl RemoteCall<'_> {
         // a kept one. For any other the kept connection is closed, because it may occupy the very process that a fresh
         // connection would wait for.
         let may_repeat = request.body.is_none() && run::is_safe(request);
-        let mut kept = keep.and_then(|keep| pool::take(&self.server.address, keep, None)).filter(|_| may_repeat);
+        let mut kept = keep.and_then(|keep| pool::take(&self.server.kind(), keep, None)).filter(|_| may_repeat);
         loop {
             let repeat = kept.is_some();
-            let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(&self.server.address));
-            let socket = match kept.take() {
-                Some(socket) => socket,
+            let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(self.server.kind()));
+            let connection = match kept.take() {
+                Some(connection) => connection,
                 None => match self.connect(request).await {
-                    Ok(socket) => socket,
+                    Ok(connection) => connection,
                     Err(status) => return HandlerResult::Status(status),
                 },
             };
+            // Servers of these protocols have no encryption.
+            let Ok(socket) = connection.into_descriptor() else { return HandlerResult::Status(500) };
             let back = keep.map(|keep| {
-                let (address, socket) = (self.server.address.clone(), socket.clone());
-                Box::new(move || pool::give(address, keep, socket)) as Box<dyn FnOnce() + Send>
+                let (kind, socket) = (self.server.kind(), socket.clone());
+                Box::new(move || pool::give(kind, keep, socket.into())) as Box<dyn FnOnce() + Send>
             });
             let mut script = self.script(request, socket, bytes.clone(), back);
             let begun = script.begins(request).await;
@@ -100,7 +102,8 @@ impl RemoteCall<'_> {
     /// Sends a request over a connection of its own, and waits until the response begins. `Err`: it does not; this is
     /// the status, and the reason is logged.
     pub(super) async fn begin(&self, request: &mut Request, bytes: Vec<u8>) -> Result<Script, u16> {
-        let socket = self.connect(request).await.map_err(|_| self.protocol.status)?;
+        let connection = self.connect(request).await.map_err(|_| self.protocol.status)?;
+        let socket = connection.into_descriptor().map_err(|_| self.protocol.status)?;
         let mut script = self.script(request, socket, bytes, None);
         match script.begins(request).await {
             Ok(()) => Ok(script),
@@ -132,11 +135,11 @@ impl RemoteCall<'_> {
     }
 
     /// Makes a connection. `Err`: there is none; this is the status, and the reason is logged.
-    async fn connect(&self, request: &Request) -> Result<Arc<OwnedFd>, u16> {
+    async fn connect(&self, request: &Request) -> Result<Connection, u16> {
         let connected = upstream::connect(request, self.server, self.protocol.name).await;
         if connected.is_err() {
             request.log(self.caller.module, Level::Error, (self.protocol.unconnected)(&self.server.name));
         }
-        connected.map(Arc::new)
+        connected.map_err(NoConnection::status)
     }
 }

@@ -7,8 +7,6 @@ mod connection;
 mod response;
 mod tunnel;
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
@@ -19,9 +17,9 @@ use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use http::{HeadWriter, Version};
 use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
-use upstream::{Keep, Stream, pool};
+use upstream::{Connection, Keep, NoConnection, Stream, pool};
 
-use super::mod_proxy::{Destination, Scheme, asks_first, fields, host};
+use super::mod_proxy::{Destination, Scheme, asks_first, fields, host, proxy_error};
 
 use self::connection::{Back, NAME};
 use self::response::{Final, NoResponse};
@@ -70,15 +68,15 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
     let is_first = request.client().keepalives.load(Ordering::Relaxed) == 0;
     let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
     let within = (!may_repeat).then_some(YOUNG);
-    let address = &destination.server.address;
-    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(address, keep, within));
+    let kind = destination.server.kind();
+    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(&kind, keep, within));
     loop {
         let is_kept = kept.is_some();
-        let socket = match kept.take() {
-            Some(socket) => socket,
+        let connection = match kept.take() {
+            Some(connection) => connection,
             None => match connect(request, &destination).await {
-                Ok(socket) => socket,
-                Err(status) => return HandlerResult::Status(status),
+                Ok(connection) => connection,
+                Err(answer) => return answer,
             },
         };
         let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
@@ -86,15 +84,15 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
             let body = body.as_ref().and_then(|(body, _)| body.length()).unwrap_or(0);
             election.sent(head.len() as u64 + body);
         }
-        let mut exchange = Exchange::new(Stream::new(socket.clone()), head.clone(), outgoing, destination.timeout);
+        let mut exchange = Exchange::new(Stream::new(connection), head.clone(), outgoing, destination.timeout);
         if asks_first(request) {
             exchange.hold_body();
         }
         let begun = response::final_head(request, &mut exchange, upgrade.as_deref()).await;
         match begun {
-            Ok(Final::Tunnel(protocol)) => return tunnel::make(request, exchange, socket, protocol),
+            Ok(Final::Tunnel(protocol)) => return tunnel::make(request, exchange, protocol),
             Ok(Final::Response) => {
-                let back = keep.map(|keep| Back { address: destination.server.address.clone(), keep, socket });
+                let back = keep.map(|keep| Back { kind, keep });
                 return response::make(request, exchange, &destination, back);
             }
             Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
@@ -108,13 +106,18 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
     }
 }
 
-async fn connect(request: &Request, destination: &Destination) -> Result<Arc<OwnedFd>, u16> {
-    let connected = upstream::connect(request, &destination.server, "HTTP").await;
-    if connected.is_err() {
-        let text = format!("AH01114: HTTP: failed to make connection to backend: {}", destination.target.host);
-        request.log(NAME, Level::Error, text);
-    }
-    connected.map(Arc::new)
+/// Makes a connection. `Err`: the answer without one.
+async fn connect(request: &mut Request, destination: &Destination) -> Result<Connection, HandlerResult> {
+    upstream::connect(request, &destination.server, "HTTP").await.map_err(|failure| match failure {
+        NoConnection::Unreachable(status) => {
+            let text = format!("AH01114: HTTP: failed to make connection to backend: {}", destination.target.host);
+            request.log(NAME, Level::Error, text);
+            HandlerResult::Status(status)
+        }
+        NoConnection::Handshake => {
+            proxy_error(request, failure.status(), "Error during SSL Handshake with remote server")
+        }
+    })
 }
 
 /// Whether this server is the last that the request may reach (`Max-Forwards`, RFC 9110 section 7.6.2).

@@ -67,8 +67,13 @@ fn destination_with(request: &Request, target: Target, known: Option<Parameters>
         None => format!("{}:{port}", target.host),
     };
     let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
-    let server =
-        RemoteServer { address, name, connect: known.connect.unwrap_or(timeout), keep: Some(keep).filter(|_| is_kept) };
+    let server = RemoteServer {
+        address,
+        name,
+        connect: known.connect.unwrap_or(timeout),
+        keep: Some(keep).filter(|_| is_kept),
+        tls: None,
+    };
     let default = scheme.and_then(|scheme| scheme.upgrade).map(str::to_string);
     let upgrade = known.upgrade.or(default).filter(|protocol| !protocol.eq_ignore_ascii_case("NONE"));
     Destination {

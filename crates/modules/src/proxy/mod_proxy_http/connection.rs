@@ -1,24 +1,24 @@
 //! Connections that carry one request after the other.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
-use upstream::{Address, Keep, pool};
+use upstream::http1::Exchange;
+use upstream::{Keep, Kind, pool};
 
 /// The module's name in log lines.
 pub(super) const NAME: &str = "proxy_http";
 
-/// A connection that goes back to those that are kept.
+/// How a connection goes back to those that are kept.
 pub(super) struct Back {
-    /// Whose it is.
-    pub(super) address: Address,
+    pub(super) kind: Kind,
     pub(super) keep: Keep,
-    pub(super) socket: Arc<OwnedFd>,
 }
 
-impl Back {
-    /// Gives it back. Nobody else may watch it any more.
-    pub(super) fn give(self) {
-        pool::give(self.address, self.keep, self.socket);
+/// Ends an exchange whose response is complete: gives its connection back, if that can carry another one.
+pub(super) fn free(exchange: Exchange, back: Option<Back>) {
+    let (is_reusable, is_over) = (exchange.is_reusable(), exchange.has_sent_request());
+    let Some(connection) = exchange.into_connection() else { return };
+    match back.filter(|_| is_reusable) {
+        Some(Back { kind, keep }) => pool::give(kind, keep, connection),
+        None if is_over => connection.close(),
+        None => {}
     }
 }

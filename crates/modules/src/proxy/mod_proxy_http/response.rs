@@ -11,7 +11,7 @@ use http::text::from_bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
 use upstream::http1::{Exchange, Failure};
 
-use super::connection::{Back, NAME};
+use super::connection::{Back, NAME, free};
 use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, proxy_error, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
@@ -164,15 +164,6 @@ pub(super) fn make(
             HandlerResult::Body(Body::Stream(Box::new(Passed { exchange: Some(exchange), back, length, speaker })))
         }
         Err(failure) => failed(request, destination, failure.into()),
-    }
-}
-
-/// Gives the connection of a complete exchange back, if it can carry another one.
-fn free(exchange: Exchange, back: Option<Back>) {
-    let is_reusable = exchange.is_reusable();
-    drop(exchange);
-    if let Some(back) = back.filter(|_| is_reusable) {
-        back.give();
     }
 }
 

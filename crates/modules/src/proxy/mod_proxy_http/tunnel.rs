@@ -1,7 +1,6 @@
 //! Requests that switch to another protocol, such as WebSockets (RFC 9110 section 7.8, RFC 8441).
 
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::AsFd as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +8,9 @@ use bytes::Bytes;
 use http::Version;
 use runtime::executor::Descriptor;
 use server::{HandlerResult, Request, Tunnel, TunnelStream};
-use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use upstream::http1::Exchange;
+use upstream::{Connection, Duplex};
 
 use super::response::end_to_end;
 use crate::proxy::mod_proxy::Destination;
@@ -30,7 +30,7 @@ pub(super) fn key(protocol: &str) -> Option<(&'static str, String)> {
 }
 
 /// Lets client and backend speak with each other, once the backend has agreed.
-pub(super) fn make(request: &mut Request, exchange: Exchange, socket: Arc<OwnedFd>, protocol: String) -> HandlerResult {
+pub(super) fn make(request: &mut Request, exchange: Exchange, protocol: String) -> HandlerResult {
     let (head, bytes) = exchange.head();
     for (name, value) in end_to_end(head, bytes) {
         // The proof that the backend has read a key is for whoever has sent it.
@@ -39,19 +39,28 @@ pub(super) fn make(request: &mut Request, exchange: Exchange, socket: Arc<OwnedF
         }
     }
     request.response.is_passed_on = true;
-    let first = exchange.into_rest();
+    let (Some(connection), first) = exchange.into_tunnel() else { return HandlerResult::Status(500) };
     HandlerResult::Tunnel(Box::new(Tunnel {
         protocol,
-        speak: Box::new(move |client| Box::pin(pass_on(client, socket, first))),
+        speak: Box::new(move |client| Box::pin(pass_on(client, connection, first))),
     }))
 }
 
 /// Copies in both directions until both have ended. `first`: what the backend has said already.
-async fn pass_on(mut client: Box<dyn TunnelStream>, socket: Arc<OwnedFd>, first: Bytes) {
-    let Ok(mut backend) = socket.as_fd().try_clone_to_owned().and_then(Descriptor::new) else { return };
-    drop(socket);
+async fn pass_on(mut client: Box<dyn TunnelStream>, connection: Connection, first: Bytes) {
+    match connection.into_descriptor() {
+        Ok(socket) => {
+            let Ok(backend) = socket.as_fd().try_clone_to_owned().and_then(Descriptor::new) else { return };
+            drop(socket);
+            copy(&mut client, backend, first).await;
+        }
+        Err(encrypted) => copy(&mut client, Duplex::new(encrypted), first).await,
+    }
+}
+
+async fn copy(client: &mut Box<dyn TunnelStream>, mut backend: impl AsyncRead + AsyncWrite + Unpin, first: Bytes) {
     if client.write_all(&first).await.is_ok() && client.flush().await.is_ok() {
         // Whoever ends it with an error has ended it.
-        let _ = copy_bidirectional(&mut client, &mut backend).await;
+        let _ = copy_bidirectional(client, &mut backend).await;
     }
 }
