@@ -31,12 +31,16 @@ impl Allowed {
     pub const CONF: Allowed = Allowed(32 | 64);
     /// Like [`Allowed::SERVER`], but not inside `<VirtualHost>` either.
     pub const GLOBAL: Allowed = Allowed(32 | 128);
+    /// Inside `<Proxy>` and `<ProxyMatch>`. What is allowed in other sections is allowed there, too.
+    pub const PROXY: Allowed = Allowed(512);
     /// Directives with any of these are allowed outside all sections.
     pub const AT_SERVER_LEVEL: Allowed = Allowed(32 | 2 | 4 | 16);
     /// Directives with any of these are allowed inside a section.
     pub const IN_SECTION: Allowed = Allowed(64 | 31);
 
     const NO_VHOST: Allowed = Allowed(128);
+    /// The values that are places and classes.
+    const PLACES: Allowed = Allowed(127 | 512);
 
     /// The union of both sets.
     #[must_use]
@@ -52,7 +56,7 @@ impl Allowed {
 
     /// Whether the sets have a place in common.
     pub const fn meets(self, other: Allowed) -> bool {
-        self.0 & other.0 & (Allowed::NO_VHOST.0 - 1) != 0
+        self.0 & other.0 & Allowed::PLACES.0 != 0
     }
 
     /// Whether `<VirtualHost>` does not allow it.

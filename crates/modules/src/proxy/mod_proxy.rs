@@ -8,6 +8,7 @@ mod balancer;
 mod balancer_lines;
 mod destination;
 mod elect;
+mod encryption;
 mod forwarded;
 mod interpolate;
 mod map;
@@ -30,7 +31,7 @@ use server::{Handler, Hook, Module, Order, Phase};
 pub(crate) use self::balancer::{
     Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
 };
-pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, via};
+pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, via};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{cookie, location};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
@@ -46,6 +47,7 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[
         Hook::Repeatable,
         Hook::HandlerName(set::check_handler),
+        Hook::Start(encryption::prepare),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.
@@ -58,7 +60,8 @@ pub(crate) static MODULE: Module = Module {
 };
 
 const BUFFER: &str = "The kernel chooses the size.";
-const SPOKEN: &str = "The protocols are `http`, `ws`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
+const SPOKEN: &str =
+    "The protocols are `http`, `https`, `ws`, `wss`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
 const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
 const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 

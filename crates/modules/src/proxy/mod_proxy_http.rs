@@ -4,6 +4,7 @@
 //! refuses responses that two readers could read differently, and it streams the bodies of requests.
 
 mod connection;
+mod encryption;
 mod response;
 mod tunnel;
 
@@ -41,6 +42,9 @@ pub(super) const SCHEME: Scheme = Scheme {
     handler: Some(|request, destination| Box::pin(handle(request, destination))),
 };
 
+/// `https://`, for mod_proxy.
+pub(super) const SECURE_SCHEME: Scheme = Scheme { name: "https", port: 443, ..SCHEME };
+
 /// The methods whose effect is the same if a request arrives twice (RFC 9110 section 9.2.2).
 const IDEMPOTENT: [&str; 5] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
 /// How much of a body of unknown length may be here already without its end, in bytes: 16 KB, as in Apache.
@@ -49,9 +53,15 @@ const PRESENT_MAX: usize = 16 * 1024;
 /// be about to close one that has been idle for longer.
 const YOUNG: Duration = Duration::from_secs(1);
 
-async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, mut destination: Destination) -> HandlerResult {
     if has_ended(request) {
         return last_stop(request);
+    }
+    if encryption::is_demanded(&destination) {
+        match encryption::of(request, &destination) {
+            Ok(tls) => destination.server.tls = Some(tls),
+            Err(status) => return HandlerResult::Status(status),
+        }
     }
     let body = match outgoing_body(request).await {
         Ok(body) => body,

@@ -1,4 +1,4 @@
-//! WebSockets to servers behind this one, by the URLs `ws://`.
+//! WebSockets to servers behind this one, by the URLs `ws://` and `wss://`.
 //!
 //! Apache manual: mod_proxy_wstunnel. As since Apache 2.4.47, mod_proxy_http does the work: a request that asks for no
 //! WebSocket is passed on as any other.
@@ -23,6 +23,9 @@ pub(crate) static MODULE: Module = Module {
 /// `ws://`, for mod_proxy.
 pub(super) const SCHEME: Scheme =
     Scheme { name: "ws", module: "proxy_wstunnel_module", upgrade: Some("WebSocket"), ..mod_proxy_http::SCHEME };
+
+/// `wss://`, for mod_proxy.
+pub(super) const SECURE_SCHEME: Scheme = Scheme { name: "wss", port: 443, ..SCHEME };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[

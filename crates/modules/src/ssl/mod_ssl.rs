@@ -5,6 +5,7 @@
 //! Debian's build. `-t` does not read certificates and keys, as in Apache.
 
 mod access;
+pub(crate) mod backends;
 mod certificates;
 mod choice;
 mod clients;
@@ -110,6 +111,7 @@ fn configure(server: &Server, local: SocketAddr, hello: &ClientHello<'_>) -> Res
 /// Gives each server a context of its own.
 fn make_places(draft: &mut Draft, _: &mut conf::Context) -> Result<(), conf::Error> {
     make_place(&mut draft.main);
+    backends::make_place(&mut draft.main);
     draft.hosts.iter_mut().for_each(|host| make_place(&mut host.server));
     Ok(())
 }
@@ -146,13 +148,12 @@ fn certificate_files(server: &Server) -> String {
 }
 
 const SERVER: Allowed = Allowed::SERVER;
+const PROXY: Allowed = Allowed::SERVER.or(Allowed::PROXY);
 const GLOBAL: Allowed = Allowed::GLOBAL;
 const AUTH: Allowed = Allowed::AUTH;
 const CONF_AUTH: Allowed = Allowed::CONF.or(Allowed::AUTH);
 const OPTIONS: Allowed = Allowed::OPTIONS;
 const ANY: Allowed = Allowed::ANY;
-
-const NO_PROXY: &str = "Requests are not passed on over TLS.";
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
@@ -187,22 +188,22 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLStrictSNIVHostCheck", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.strict_sni_vhost_check, on)), "off", "Strict SNI virtual host checking"),
     row("SSLSRPVerifierFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.srp_verifier_file, v)), "", "SRP verifier file ('/path/to/file' - created by srptool)").differs("The server does not start with it: there is no login by SRP."),
     row("SSLSRPUnknownUserSeed", SERVER, Take1(|c, v| set::text(c, |s: &mut SslServer| &mut s.srp_unknown_user_seed, v)), "", "SRP seed for unknown users (to avoid leaking a user's existence) ('some secret text')").without_effect("There is no login by SRP."),
-    row("SSLProxyEngine", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.engine, on)), "off", "SSL switch for the proxy protocol engine ('on', 'off')").without_effect(NO_PROXY),
-    row("SSLProxyProtocol", SERVER, Raw(|c, line| { let value = set::protocols(c, line)?; c.set(|p: &mut SslProxy| &mut p.protocols, value) }), "all -SSLv3", "SSL Proxy: enable or disable SSL protocol flavors ('[+-][TLSv1|TLSv1.1|TLSv1.2] ...' - see manual)").without_effect(NO_PROXY),
-    row("SSLProxyCipherSuite", SERVER, Take12(set::proxy_cipher_suite), "", "SSL Proxy: colon-delimited list of permitted SSL ciphers , optionally preceded by protocol specifier ('XXX:...:XXX' - see manual)").without_effect(NO_PROXY),
-    row("SSLProxyVerify", SERVER, Take1(|c, v| { let value = set::verify(c, v)?; c.set(|p: &mut SslProxy| &mut p.verify, value) }), "none", "SSL Proxy: whether to verify the remote certificate ('on' or 'off')").without_effect(NO_PROXY),
-    row("SSLProxyVerifyDepth", SERVER, Take1(|c, v| { let value = set::depth(c, v)?; c.set(|p: &mut SslProxy| &mut p.verify_depth, value) }), "1", "SSL Proxy: maximum certificate verification depth ('N' - number of intermediate certificates)").without_effect(NO_PROXY),
-    row("SSLProxyCACertificateFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.ca_file, v)), "", "SSL Proxy: file containing server certificates ('/path/to/file' - PEM encoded certificates)").without_effect(NO_PROXY),
-    row("SSLProxyCACertificatePath", SERVER, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.ca_path, v)), "", "SSL Proxy: directory containing server certificates ('/path/to/dir' - contains PEM encoded certificates)").without_effect(NO_PROXY),
-    row("SSLProxyCARevocationPath", SERVER, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.revocation_path, v)), "", "SSL Proxy: CA Certificate Revocation List (CRL) path ('/path/to/dir' - contains PEM encoded files)").without_effect(NO_PROXY),
-    row("SSLProxyCARevocationFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.revocation_file, v)), "", "SSL Proxy: CA Certificate Revocation List (CRL) file ('/path/to/file' - PEM encoded)").without_effect(NO_PROXY),
-    row("SSLProxyCARevocationCheck", SERVER, Raw(|c, line| { let value = set::revocation(c, line)?; c.set(|p: &mut SslProxy| &mut p.revocation_check, value) }), "none", "SSL Proxy: CA Certificate Revocation List (CRL) checking mode").without_effect(NO_PROXY),
-    row("SSLProxyMachineCertificateFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.machine_file, v)), "", "SSL Proxy: file containing client certificates ('/path/to/file' - PEM encoded certificates)").without_effect(NO_PROXY),
-    row("SSLProxyMachineCertificatePath", SERVER, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.machine_path, v)), "", "SSL Proxy: directory containing client certificates ('/path/to/dir' - contains PEM encoded certificates)").without_effect(NO_PROXY),
-    row("SSLProxyMachineCertificateChainFile", SERVER, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.machine_chain_file, v)), "", "SSL Proxy: file containing issuing certificates of the client certificate (`/path/to/file' - PEM encoded certificates)").without_effect(NO_PROXY),
-    row("SSLProxyCheckPeerExpire", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_expire, on)), "on", "SSL Proxy: check the peer certificate's expiration date").without_effect(NO_PROXY),
-    row("SSLProxyCheckPeerCN", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_cn, on)), "on", "SSL Proxy: check the peer certificate's CN").without_effect(NO_PROXY),
-    row("SSLProxyCheckPeerName", SERVER, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_name, on)), "on", "SSL Proxy: check the peer certificate's name (must be present in subjectAltName extension or CN").without_effect(NO_PROXY),
+    row("SSLProxyEngine", PROXY, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.engine, on)), "off", "SSL switch for the proxy protocol engine ('on', 'off')"),
+    row("SSLProxyProtocol", PROXY, Raw(|c, line| { let value = set::protocols(c, line)?; c.set(|p: &mut SslProxy| &mut p.protocols, value) }), "all -SSLv3", "SSL Proxy: enable or disable SSL protocol flavors ('[+-][TLSv1|TLSv1.1|TLSv1.2] ...' - see manual)").differs("TLS 1.2 and 1.3 are offered. If a list other than `all` names older versions, the error log says so; the server does not start with a list that names only those."),
+    row("SSLProxyCipherSuite", PROXY, Take12(set::proxy_cipher_suite), "", "SSL Proxy: colon-delimited list of permitted SSL ciphers , optionally preceded by protocol specifier ('XXX:...:XXX' - see manual)").differs("TLS 1.2 has the six suites with ECDHE and an AEAD, TLS 1.3 its three. The error log names the suites of a list that are not offered; the server does not start with a list that leaves nothing."),
+    row("SSLProxyVerify", PROXY, Take1(|c, v| { let value = set::verify(c, v)?; c.set(|p: &mut SslProxy| &mut p.verify, value) }), "none", "SSL Proxy: whether to verify the remote certificate ('on' or 'off')"),
+    row("SSLProxyVerifyDepth", PROXY, Take1(|c, v| { let value = set::depth(c, v)?; c.set(|p: &mut SslProxy| &mut p.verify_depth, value) }), "1", "SSL Proxy: maximum certificate verification depth ('N' - number of intermediate certificates)"),
+    row("SSLProxyCACertificateFile", PROXY, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.ca_file, v)), "", "SSL Proxy: file containing server certificates ('/path/to/file' - PEM encoded certificates)"),
+    row("SSLProxyCACertificatePath", PROXY, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.ca_path, v)), "", "SSL Proxy: directory containing server certificates ('/path/to/dir' - contains PEM encoded certificates)").differs("All files with hashed names are read when the server starts, not while it runs."),
+    row("SSLProxyCARevocationPath", PROXY, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.revocation_path, v)), "", "SSL Proxy: CA Certificate Revocation List (CRL) path ('/path/to/dir' - contains PEM encoded files)").differs("All files with hashed names are read when the server starts, not while it runs."),
+    row("SSLProxyCARevocationFile", PROXY, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.revocation_file, v)), "", "SSL Proxy: CA Certificate Revocation List (CRL) file ('/path/to/file' - PEM encoded)"),
+    row("SSLProxyCARevocationCheck", PROXY, Raw(|c, line| { let value = set::revocation(c, line)?; c.set(|p: &mut SslProxy| &mut p.revocation_check, value) }), "none", "SSL Proxy: CA Certificate Revocation List (CRL) checking mode"),
+    row("SSLProxyMachineCertificateFile", PROXY, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.machine_file, v)), "", "SSL Proxy: file containing client certificates ('/path/to/file' - PEM encoded certificates)").differs("The server does not start if no certificate in the file has its key."),
+    row("SSLProxyMachineCertificatePath", PROXY, Take1(|c, v| paths::section_directory(c, |p: &mut SslProxy| &mut p.machine_path, v)), "", "SSL Proxy: directory containing client certificates ('/path/to/dir' - contains PEM encoded certificates)").differs("The server does not start if no certificate in the files has its key."),
+    row("SSLProxyMachineCertificateChainFile", PROXY, Take1(|c, v| paths::section_file(c, |p: &mut SslProxy| &mut p.machine_chain_file, v)), "", "SSL Proxy: file containing issuing certificates of the client certificate (`/path/to/file' - PEM encoded certificates)"),
+    row("SSLProxyCheckPeerExpire", PROXY, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_expire, on)), "on", "SSL Proxy: check the peer certificate's expiration date"),
+    row("SSLProxyCheckPeerCN", PROXY, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_cn, on)), "on", "SSL Proxy: check the peer certificate's CN"),
+    row("SSLProxyCheckPeerName", PROXY, Flag(|c, on| c.set(|p: &mut SslProxy| &mut p.check_peer_name, on)), "on", "SSL Proxy: check the peer certificate's name (must be present in subjectAltName extension or CN").differs("If the URL has an IP address, the certificate may name that (`iPAddress`)."),
     row("SSLOptions", OPTIONS, Raw(set::options), "", "Set one or more options to configure the SSL engine('[+-]option[=value] ...' - see manual)").differs("The option `OptRenegotiate` has no effect: connections are not renegotiated."),
     row("SSLRequireSSL", AUTH, Words(|c, _| c.set(|d: &mut SslDir| &mut d.require_ssl, true)), "", "Require the SSL protocol for the per-directory context (no arguments)"),
     row("SSLRequire", AUTH, Raw(set::require), "", "Require a boolean expression to evaluate to true for granting access(arbitrary complex boolean expression - see manual)"),

@@ -124,6 +124,14 @@ pub(crate) fn host(request: &Request, target: &Target) -> String {
     }
 }
 
+/// The name of the host that a backend is asked for, without a port.
+pub(crate) fn host_name<'n>(request: &'n Request, target: &'n Target) -> &'n str {
+    match request.dir::<ProxyDir>().preserve_host() {
+        false => &target.host,
+        true => request.data.hostname.as_deref().unwrap_or(&request.vhost.name),
+    }
+}
+
 /// Whether the client asks before it sends its body, and the backend is to answer that.
 pub(crate) fn asks_first(request: &Request) -> bool {
     request.dir::<ProxyDir>().forward_continue()

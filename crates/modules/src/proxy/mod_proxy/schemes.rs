@@ -12,9 +12,11 @@ pub(crate) static SCHEMES: &[&Scheme] = &[
     &mod_proxy_balancer::SCHEME,
     &mod_proxy_fcgi::SCHEME,
     &mod_proxy_http::SCHEME,
+    &mod_proxy_http::SECURE_SCHEME,
     &mod_proxy_scgi::SCHEME,
     &mod_proxy_uwsgi::SCHEME,
     &mod_proxy_wstunnel::SCHEME,
+    &mod_proxy_wstunnel::SECURE_SCHEME,
 ];
 
 /// The protocol of a URL, if its module is loaded.

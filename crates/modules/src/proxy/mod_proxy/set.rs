@@ -276,7 +276,7 @@ pub(super) fn section(cmd: &mut Cmd<'_>, argument: &str) -> Result<(), Failure> 
         let message = "Invalid Proxy parameter. Parameter must be in the form 'key=value'";
         set_all(cmd, &url, all, "Proxy ", message)?;
     }
-    let place = cmd.inner_place(Allowed::IN_SECTION, Some(&url));
+    let place = cmd.inner_place(Allowed::IN_SECTION.or(Allowed::PROXY), Some(&url));
     let mut dir = SettingsMap::default();
     cmd.apply_children(None, &mut dir, &place)?;
     let section = Arc::new(ProxySection { matcher, layer: Layer::new(dir) });

@@ -31,7 +31,7 @@ fn lines_as_apache_takes_them() {
         ("BalancerMember balancer://b /foo", "BalancerMember URL must be absolute!: /foo"),
         (
             "BalancerMember balancer://b balancer://c",
-            "Tsubame does not speak balancer to backends yet; it speaks fcgi, http, scgi, uwsgi, ws",
+            "Tsubame does not speak balancer to backends yet; it speaks fcgi, http, https, scgi, uwsgi, ws, wss",
         ),
         ("ProxyPass / balancer://b/ lbmethod=foo", "ProxyPass unknown lbmethod"),
         ("ProxyPass / balancer://b/ loadfactor=3", "ProxyPass unknown Balancer parameter"),
@@ -96,8 +96,10 @@ fn lines_as_apache_takes_them() {
 /// Unsupported features are refused, and never mistaken for something else.
 #[test]
 fn unsupported_features_are_refused() {
-    for scheme in ["https", "wss", "ajp", "h2", "h2c", "ftp", "nonsense"] {
-        let want = format!("Tsubame does not speak {scheme} to backends yet; it speaks fcgi, http, scgi, uwsgi, ws");
+    for scheme in ["ajp", "h2", "h2c", "ftp", "nonsense"] {
+        let want = format!(
+            "Tsubame does not speak {scheme} to backends yet; it speaks fcgi, http, https, scgi, uwsgi, ws, wss"
+        );
         for line in [
             format!("ProxyPass /x {scheme}://h/"),
             format!("ProxyPassMatch ^/(.*)$ {scheme}://h/$1"),
@@ -109,8 +111,8 @@ fn unsupported_features_are_refused() {
             assert_eq!(apply(&line).err(), Some(want.clone()), "{line}");
         }
     }
-    let line = "SetHandler proxy:https://h/";
-    let want = "SetHandler proxy:https://h/: Tsubame does not speak https to backends yet; it speaks fcgi, http, scgi, uwsgi, ws";
+    let line = "SetHandler proxy:ajp://h/";
+    let want = "SetHandler proxy:ajp://h/: Tsubame does not speak ajp to backends yet; it speaks fcgi, http, https, scgi, uwsgi, ws, wss";
     assert_eq!(apply(line).err().as_deref(), Some(want));
     assert!(apply("SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"").is_ok());
     for line in [

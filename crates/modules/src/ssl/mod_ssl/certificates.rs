@@ -277,7 +277,7 @@ fn is_strong(certificate: &X509Certificate<'_>) -> Result<(), String> {
 }
 
 /// The host names of a certificate.
-fn names<'a>(certificate: &'a X509Certificate<'_>) -> impl Iterator<Item = &'a str> {
+pub(super) fn names<'a>(certificate: &'a X509Certificate<'_>) -> impl Iterator<Item = &'a str> {
     let alternatives = certificate.subject_alternative_name().ok().flatten();
     let alternatives = alternatives.into_iter().flat_map(|extension| &extension.value.general_names);
     let dns = alternatives.filter_map(|name| if let GeneralName::DNSName(name) = name { Some(*name) } else { None });
@@ -285,7 +285,7 @@ fn names<'a>(certificate: &'a X509Certificate<'_>) -> impl Iterator<Item = &'a s
 }
 
 /// Whether a name, whose first label may be an asterisk, matches a server's name.
-fn is_for(name: &str, server: &str) -> bool {
+pub(super) fn is_for(name: &str, server: &str) -> bool {
     let same_rest = || {
         let (_, rest) = server.split_once('.')?;
         Some(name.strip_prefix("*.")?.eq_ignore_ascii_case(rest))

@@ -20,7 +20,13 @@ mod signatures;
 mod verifier;
 
 pub(super) use self::admission::admit;
+pub(super) use self::failure::{Failure, Reason};
+pub(super) use self::files::{List, certificates_of, hashed, lists, lists_in};
+pub(super) use self::judge::{Judge, Side};
+pub(super) use self::lists::Current;
 pub(super) use self::outcome::{outcome, trust};
-pub(super) use self::parse::{is_signed, parse};
+pub(super) use self::parse::{is_self_issued, is_signed, parse, valid};
 pub(super) use self::requirements::{Clients, prepare};
 pub(super) use self::reread::{memory, read_again};
+pub(super) use self::signatures::{verify_tls12, verify_tls13};
+pub(super) use self::verifier::describe;

@@ -194,7 +194,7 @@ fn provider(host: &VirtualHost, commands: &Commands, notes: &mut Vec<(Level, Str
 }
 
 /// Notes which values of a line are not supported.
-fn note_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
+pub(super) fn note_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &mut Vec<(Level, String)>) {
     if !missing.is_empty() {
         let (plural, verb) = if missing.len() == 1 { ("", "is") } else { ("s", "are") };
         let at = at(origin);
@@ -202,13 +202,13 @@ fn note_missing(what: &str, missing: &[&str], origin: Option<&Origin>, notes: &m
     }
 }
 
-fn at(origin: Option<&Origin>) -> String {
+pub(super) fn at(origin: Option<&Origin>) -> String {
     origin.map_or_else(String::new, |origin| format!(" at {origin}"))
 }
 
 /// The supported versions among the configured ones. Notes the old ones that `SSLProtocol` names, unless they come from
 /// `all`.
-fn versions(
+pub(super) fn versions(
     asked: Protocols,
     named: &Setting<Protocols>,
     notes: &mut Vec<(Level, String)>,

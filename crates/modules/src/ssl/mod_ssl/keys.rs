@@ -62,7 +62,8 @@ pub(super) fn find(file: &[u8]) -> Result<Option<Key>, String> {
     Ok(PrivateKeyDer::try_from(file).ok().map(|key| Key::Plain(key.clone_key())))
 }
 
-fn of_section(section: Section) -> Result<Key, String> {
+/// The key in a section of PEM. `Err`: why it cannot be used.
+pub(super) fn of_section(section: Section) -> Result<Key, String> {
     let label = match section.label.as_str() {
         "ENCRYPTED PRIVATE KEY" => {
             let parts = pkcs8_parts(&section.der).ok_or("its ENCRYPTED PRIVATE KEY is damaged")?;

@@ -11,7 +11,7 @@ use super::context::{self, Context};
 use super::pass_phrases::{self, PassPhrases};
 use super::published::{Part, Published};
 use super::settings::{SslServer, is_expected};
-use super::{clients, expiry, pair, stapling};
+use super::{backends, clients, expiry, pair, stapling};
 
 /// Makes the contexts of all virtual hosts. `Err`: why the configuration cannot be served.
 pub(super) fn prepare(server: &Server) -> Result<(), String> {
@@ -146,6 +146,9 @@ fn tell(parts: &[Part], hosts: usize) -> String {
 /// Writes notes from loading the certificates to the logs of the virtual hosts.
 pub(super) fn log_notes(server: &Server) -> Result<(), StartError> {
     pass_phrases::has_started();
+    for (level, note) in backends::notes(server) {
+        server.main().log("ssl", level, &note);
+    }
     for host in &server.hosts {
         if let Some(text) = strange_port(host) {
             server.main().log("ssl", Level::Warn, &text);
