@@ -4,4 +4,6 @@ mod balancers;
 mod connections;
 mod http_same_as_apache;
 pub mod origin;
+pub mod secure_origin;
+mod tls;
 mod tunnels;

@@ -104,7 +104,9 @@ fn inode(target: &str) -> Option<&str> {
 
 /// The sockets of all TCP connections, except those to PostgreSQL's port and to servers behind a proxy.
 fn connections() -> BTreeSet<String> {
-    let kept = [crate::harness::postgres::PORT, crate::proxy::origin::PORT].map(|port| format!(":{port:04X}"));
+    let kept = [crate::harness::postgres::PORT, crate::proxy::origin::PORT];
+    let kept: Vec<_> =
+        kept.into_iter().chain(crate::proxy::secure_origin::PORTS).map(|port| format!(":{port:04X}")).collect();
     let is_kept = |socket: &Socket| kept.iter().any(|port| socket.remote.ends_with(port));
     let others = ["tcp", "tcp6"].into_iter().flat_map(tcp).filter(|socket| !is_kept(socket));
     others.map(|socket| socket.inode).collect()

@@ -14,6 +14,17 @@ pub struct Origin {
     /// How many requests have come, whatever became of them.
     pub requests: Arc<AtomicUsize>,
     held: Arc<Mutex<Vec<TcpStream>>>,
+    /// `None`: for the thread that listens.
+    _listening: Option<Arc<Listening>>,
+}
+
+/// A socket that listens until nobody needs it: another test may have the same address later.
+pub struct Listening(pub TcpListener);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = sys::socket::shutdown(&self.0);
+    }
 }
 
 /// Its port. Children keep their connections to it.
@@ -68,8 +79,15 @@ impl Origin {
     pub fn start(ip: Ipv4Addr) -> Origin {
         let listener = TcpListener::bind((ip, PORT)).expect("bind");
         let address = listener.local_addr().expect("address");
-        let origin = Origin { address, connections: Arc::default(), requests: Arc::default(), held: Arc::default() };
-        let it = origin.clone();
+        let listening = Arc::new(Listening(listener.try_clone().expect("clone")));
+        let origin = Origin {
+            address,
+            connections: Arc::default(),
+            requests: Arc::default(),
+            held: Arc::default(),
+            _listening: Some(listening),
+        };
+        let it = Origin { _listening: None, ..origin.clone() };
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 it.connections.fetch_add(1, Ordering::Relaxed);
