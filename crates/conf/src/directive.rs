@@ -183,8 +183,13 @@ impl Cmd<'_> {
 
     /// The features that an expression may use here, given the line's context and the loaded modules.
     pub fn expr_options(&self) -> expr::Options {
-        let ssl = self.context.language.has_module("ssl_module");
-        expr::Options { restricted: self.place.htaccess, ssl_require: false, page: false, ssl }
+        let has = |module| self.context.language.has_module(module);
+        expr::Options {
+            restricted: self.place.htaccess,
+            ssl: has("ssl_module"),
+            health: has("proxy_hcheck_module"),
+            ..expr::Options::default()
+        }
     }
 
     /// Sets a value of this server.

@@ -35,7 +35,7 @@ pub use crate::message::response::{Body, BodyStream, FilePart, HandlerResult, Ke
 pub use crate::message::response_head::RateLimit;
 pub use crate::message::sent::Sent;
 pub use crate::message::tested_field::TestedField;
-pub use crate::message::tunnel::{Tunnel, TunnelFuture, TunnelStream};
+pub use crate::message::tunnel::{SpeakTunnel, Tunnel, TunnelFuture, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};
 pub use crate::module::authz;
 pub use crate::module::hook::{Hook, Module, Order, SharedCache, has_dump, is_unlisted};

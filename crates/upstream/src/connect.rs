@@ -78,6 +78,26 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
+/// Makes a plain connection to a server without a request. `Err`: why the last of its addresses cannot be reached.
+pub async fn connect_plain(address: &Address, deadline: Instant) -> io::Result<Connection> {
+    let (host, port) = match address {
+        Address::Unix(path) => {
+            let path = server::paths::os_path(path);
+            let connected = timeout_at(deadline, connect_local(Path::new(&path), SocketKind::Stream)).await;
+            return connected.unwrap_or_else(|late| Err(late.into())).map(|socket| Connection::from(Arc::new(socket)));
+        }
+        Address::Tcp(host, port) => (host, *port),
+    };
+    let mut last = io::Error::other("its name has no address");
+    for ip in dns::all_addresses_of(host).await.map_err(|why| io::Error::other(why.to_string()))? {
+        match Descriptor::connect(SocketAddr::new(ip, port), deadline).await {
+            Ok(socket) => return socket.as_fd().try_clone_to_owned().map(|socket| Connection::from(Arc::new(socket))),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// Makes the connection itself. `Err`: the status; the reason is logged.
 async fn reach(request: &Request, server: &RemoteServer, protocol: &str, deadline: Instant) -> Result<OwnedFd, u16> {
     let log = |error: &io::Error, text: String| request.log_os("proxy", Level::Error, error, text);

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attempt;
 pub mod connect;
 mod connection;
 mod duplex;
@@ -17,7 +18,8 @@ mod session;
 mod stream;
 mod tls;
 
-pub use connect::{NoConnection, connect};
+pub use attempt::Attempt;
+pub use connect::{NoConnection, connect, connect_plain};
 pub use connection::Connection;
 pub use duplex::Duplex;
 pub use remote::{Address, Keep, Kind, RemoteServer};

@@ -18,6 +18,8 @@ pub struct Options {
     pub page: bool,
     /// mod_ssl is loaded, so its `SSL_*` variables and `PeerExtList(...)` exist.
     pub ssl: bool,
+    /// mod_proxy_hcheck is loaded, so `hc('body')` is the body of the response that it examines.
+    pub health: bool,
 }
 
 /// A condition: true or false.

@@ -65,7 +65,7 @@ pub async fn authorize_at(
     variables: &[(&str, &str)],
 ) -> Verdict {
     let handler_state = HandlerState::of(request);
-    let call = RemoteCall { caller, server, protocol, head: &HEAD, stderr };
+    let call = RemoteCall { caller, server, protocol, head: &HEAD, stderr, attempt: None };
     let header = request_verdict_at(request, call, variables).await;
     handler_state.verdict(request, caller, header)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use conf::Level;
 use server::{HandlerResult, Request};
 use upstream::pool::{self, AwaitedResponse};
-use upstream::{Connection, NoConnection, RemoteServer, Stream};
+use upstream::{Attempt, Connection, NoConnection, RemoteServer, Stream};
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;
@@ -50,6 +50,8 @@ pub struct RemoteCall<'a> {
     pub head: &'a Head,
     /// What its standard error is called in the log.
     pub stderr: StderrMessages,
+    /// Learns what becomes of the request, if somebody could ask another server.
+    pub attempt: Option<&'a Attempt>,
 }
 
 impl RemoteCall<'_> {
@@ -79,7 +81,10 @@ impl RemoteCall<'_> {
                 Some(connection) => connection,
                 None => match self.connect(request).await {
                     Ok(connection) => connection,
-                    Err(status) => return HandlerResult::Status(status),
+                    Err(status) => {
+                        self.attempt.iter().for_each(|attempt| attempt.set_unreached());
+                        return HandlerResult::Status(status);
+                    }
                 },
             };
             // Servers of these protocols have no encryption.
@@ -88,13 +93,21 @@ impl RemoteCall<'_> {
                 let (kind, socket) = (self.server.kind(), socket.clone());
                 Box::new(move || pool::give(kind, keep, socket.into())) as Box<dyn FnOnce() + Send>
             });
+            if let Some(attempt) = self.attempt {
+                attempt.add_sent(bytes.len() as u64 + request.body.length().unwrap_or(0));
+            }
             let mut script = self.script(request, socket, bytes.clone(), back);
             let begun = script.begins(request).await;
             drop(awaited_responses);
             match begun {
                 Ok(()) => return response::relay(request, script, self.caller).await,
                 Err(failure) if repeat && failure.is_lost() => {}
-                Err(failure) => return HandlerResult::Status(self.log(request, failure)),
+                Err(failure) => {
+                    if let Some(attempt) = self.attempt.filter(|_| may_repeat && failure.is_lost()) {
+                        attempt.set_unanswered();
+                    }
+                    return HandlerResult::Status(self.log(request, failure));
+                }
             }
         }
     }
@@ -119,7 +132,7 @@ impl RemoteCall<'_> {
         bytes: Vec<u8>,
         back: Option<Box<dyn FnOnce() + Send>>,
     ) -> Script {
-        let RemoteCall { caller, server, protocol, head, stderr } = *self;
+        let RemoteCall { caller, server, protocol, head, stderr, .. } = *self;
         let call = BackendCall { caller, head, stderr };
         let exchange = BackendExchange::new(request, call, Stream::new(socket), None, bytes);
         let status_line = protocol.status_line.then(StatusLine::default);

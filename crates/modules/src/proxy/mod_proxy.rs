@@ -10,6 +10,7 @@ mod destination;
 mod elect;
 mod encryption;
 mod forwarded;
+mod health;
 mod interpolate;
 mod map;
 mod method;
@@ -32,9 +33,12 @@ pub(crate) use self::balancer::{
     Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
 };
 pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, via};
+pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{cookie, location};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
+pub(crate) use self::schemes::port_of;
+pub(crate) use self::set::{add_health_expr, add_health_template};
 use self::settings::{
     ADD_HEADERS, BALANCER_INHERIT, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer,
 };

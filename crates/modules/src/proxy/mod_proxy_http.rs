@@ -86,13 +86,16 @@ async fn handle(request: &mut Request, mut destination: Destination) -> HandlerR
             Some(connection) => connection,
             None => match connect(request, &destination).await {
                 Ok(connection) => connection,
-                Err(answer) => return answer,
+                Err(answer) => {
+                    destination.attempt.iter().for_each(|attempt| attempt.set_unreached());
+                    return answer;
+                }
             },
         };
         let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
-        if let Some(election) = &destination.election {
+        if let Some(attempt) = &destination.attempt {
             let body = body.as_ref().and_then(|(body, _)| body.length()).unwrap_or(0);
-            election.sent(head.len() as u64 + body);
+            attempt.add_sent(head.len() as u64 + body);
         }
         let mut exchange = Exchange::new(Stream::new(connection), head.clone(), outgoing, destination.timeout);
         if asks_first(request) {
@@ -100,15 +103,18 @@ async fn handle(request: &mut Request, mut destination: Destination) -> HandlerR
         }
         let begun = response::final_head(request, &mut exchange, upgrade.as_deref()).await;
         match begun {
-            Ok(Final::Tunnel(protocol)) => return tunnel::make(request, exchange, protocol),
+            Ok(Final::Tunnel(protocol)) => {
+                return tunnel::make(request, exchange, protocol, destination.timeout);
+            }
             Ok(Final::Response) => {
                 let back = keep.map(|keep| Back { kind, keep });
                 return response::make(request, exchange, &destination, back);
             }
             Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
             Err(why) => {
-                if matches!(why, NoResponse::Failure(Failure::Lost(_))) && may_repeat && !exchange.has_begun() {
-                    destination.may_go_elsewhere.store(true, Ordering::Relaxed);
+                let is_unanswered = matches!(why, NoResponse::Failure(Failure::Lost(_))) && !exchange.has_begun();
+                if let Some(attempt) = destination.attempt.iter().find(|_| is_unanswered && may_repeat) {
+                    attempt.set_unanswered();
                 }
                 return response::failed(request, &destination, why);
             }

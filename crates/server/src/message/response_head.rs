@@ -81,7 +81,7 @@ impl ResponseHead {
     }
 
     /// The script's own status line (`418 Teapot`).
-    pub(crate) fn status_line(&self) -> Option<&str> {
+    pub fn status_line(&self) -> Option<&str> {
         self.status_line.as_deref()
     }
 

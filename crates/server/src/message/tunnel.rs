@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -14,10 +15,22 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelStream for T {}
 /// moved for `Timeout`, or the server ends.
 pub type TunnelFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Speaks the protocol of a tunnel with a client.
+pub type SpeakTunnel = Box<dyn FnOnce(Box<dyn TunnelStream>) -> TunnelFuture + Send>;
+
 /// A handler's response to a request that [may become a tunnel](crate::Request::tunnel_for). Further fields are the request's.
 pub struct Tunnel {
     /// The protocol spoken over it, one of those that the client named.
     pub protocol: String,
     /// Speaks it.
-    pub speak: Box<dyn FnOnce(Box<dyn TunnelStream>) -> TunnelFuture + Send>,
+    pub speak: SpeakTunnel,
+    /// How long it may be silent, if that is longer than `Timeout`.
+    pub timeout: Option<Duration>,
+}
+
+impl Tunnel {
+    /// How long it may be silent, where `Timeout` is this.
+    pub(crate) fn silence(&self, timeout: Duration) -> Duration {
+        self.timeout.map_or(timeout, |own| own.max(timeout))
+    }
 }

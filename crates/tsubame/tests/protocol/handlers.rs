@@ -30,6 +30,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
         return HandlerResult::Tunnel(Box::new(Tunnel {
             protocol: SHOUT.into(),
             speak: Box::new(|stream| Box::pin(shout(stream))),
+            timeout: None,
         }));
     }
     HandlerResult::Status(426)

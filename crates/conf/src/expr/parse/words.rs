@@ -127,7 +127,9 @@ impl Parser<'_> {
     /// A call of the function `name`, which is the token `at`.
     fn call(&mut self, at: usize, name: &str, argument: Word) -> Word {
         let of_page = self.options.page && name.eq_ignore_ascii_case("v");
-        let Some(function) = names::function(name).or(of_page.then_some(Function::ReqEnv)) else {
+        let of_health = self.options.health && name.eq_ignore_ascii_case("hc");
+        let known = names::function(name).or(of_page.then_some(Function::ReqEnv));
+        let Some(function) = known.or(of_health.then_some(Function::Note)) else {
             self.detail = Some((at, format!("Function '{name}' does not exist")));
             return argument;
         };

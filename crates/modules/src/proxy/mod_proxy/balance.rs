@@ -4,18 +4,19 @@
 //! Apache, a request that a member has not begun to answer goes to another one if sending it twice does no harm.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::Bytes;
 use conf::Level;
 use runtime::executor::sleep;
-use server::{Body, BodyStream, HandlerResult, Piece, Request};
+use server::{Body, BodyStream, HandlerResult, Piece, Request, SpeakTunnel, Tunnel};
 use sys::time::Instant;
+use upstream::Attempt;
 
-use super::balancer::{Balancer, NAME, of_url};
+use super::balancer::{Balancer, Member, NAME, of_url};
 use super::destination::to_member;
 use super::elect::{Election, Session, session};
+use super::map::{SOCKET, set};
 use super::schemes::scheme;
 use super::target::Target;
 
@@ -33,6 +34,7 @@ pub(super) async fn handle(request: &mut Request, target: Target) -> HandlerResu
         request.log(NAME, Level::Warn, format!("AH01165: {}: Forcing recovery of all workers", balancer.url()));
     }
     let session = session(&balancer, request, &url);
+    let (status, line) = (request.response.status(), request.response.status_line().map(str::to_string));
     let mut tried = Vec::new();
     loop {
         let Some(index) = elect(request, &balancer, session.as_ref(), &tried).await else {
@@ -40,46 +42,55 @@ pub(super) async fn handle(request: &mut Request, target: Target) -> HandlerResu
         };
         tell(request, &balancer, index, session.as_ref());
         let election = Arc::new(Election::new(&balancer, index));
-        let member = &balancer.members[index];
-        let destination = to_member(request, member, &target.path, election.clone());
-        let Some(handler) = scheme(request, &destination.target.scheme).and_then(|scheme| scheme.handler) else {
+        let (member, attempt) = (election.member(), Arc::<Attempt>::default());
+        let destination = to_member(request, member, &target.path, attempt.clone());
+        let Some(scheme) = scheme(request, &destination.target.scheme) else {
             let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
             request.log(NAME, Level::Error, text);
             return HandlerResult::Status(500);
         };
-        let may_go_elsewhere = destination.may_go_elsewhere.clone();
+        let Some(handler) = scheme.handler else { return HandlerResult::Status(500) };
+        // What follows the mapping of a request to a backend of this protocol.
+        request.notes.remove(SOCKET);
+        set(request, &destination.target);
+        (scheme.path)(request, &destination.target);
         let result = handler(request, destination).await;
-        let is_broken = match &result {
-            HandlerResult::Status(500 | 503) => true,
-            HandlerResult::Status(504) => balancer.fail_on_timeout,
-            result => {
-                let status =
-                    if let HandlerResult::Status(status) = result { *status } else { request.response.status() };
-                let is_failure = balancer.fail_on.contains(&status);
-                if is_failure {
-                    let text = format!(
-                        "AH01174: {}: Forcing worker ({}) into error state due to status code {status} matching 'failonstatus' \
-                         balancer parameter",
-                        balancer.url(),
-                        member.url
-                    );
-                    request.log(NAME, Level::Error, text);
-                }
-                is_failure
-            }
-        };
-        if is_broken {
+        election.sent(attempt.sent());
+        election.received(attempt.received());
+        // Only who cannot be reached is broken, or who the configuration says is. A request that fails says nothing about others.
+        if attempt.is_unreached() || is_failure(request, &balancer, member, &result) {
             member.fails();
         }
-        let is_unreached = matches!(result, HandlerResult::Status(503)) || may_go_elsewhere.load(Relaxed);
-        if is_unreached && tried.len() < balancer.attempts {
+        if attempt.may_be_repeated() && tried.len() < balancer.attempts {
             tried.push(index);
             request.notes.remove("error-notes");
-            request.response.set_status(200);
+            match &line {
+                Some(line) => request.response.set_status_line(status, line.clone()),
+                None => request.response.set_status(status),
+            }
             continue;
         }
         return counted(result, election);
     }
+}
+
+/// Whether the configuration counts this result as a failure of the member.
+fn is_failure(request: &Request, balancer: &Balancer, member: &Member, result: &HandlerResult) -> bool {
+    let status = match result {
+        HandlerResult::Status(504) if balancer.fail_on_timeout => return true,
+        HandlerResult::Status(status) => *status,
+        _ => request.response.status(),
+    };
+    let is_one = balancer.fail_on.contains(&status);
+    if is_one {
+        let text = format!(
+            "AH01174: {}: Forcing worker ({}) into error state due to status code {status} matching 'failonstatus' balancer parameter",
+            balancer.url(),
+            member.url
+        );
+        request.log(NAME, Level::Error, text);
+    }
+    is_one
 }
 
 /// The member that gets the request. `None`: nobody can.
@@ -131,6 +142,16 @@ fn counted(result: HandlerResult, election: Arc<Election>) -> HandlerResult {
     match result {
         HandlerResult::Body(Body::Stream(body)) => {
             HandlerResult::Body(Body::Stream(Box::new(Counted { body, election })))
+        }
+        HandlerResult::Tunnel(tunnel) => {
+            let Tunnel { protocol, speak, timeout } = *tunnel;
+            let speak: SpeakTunnel = Box::new(move |client| {
+                Box::pin(async move {
+                    let _busy = election;
+                    speak(client).await;
+                })
+            });
+            HandlerResult::Tunnel(Box::new(Tunnel { protocol, speak, timeout }))
         }
         HandlerResult::Body(body) => {
             election.received(body.length().unwrap_or(0));

@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use conf::{Context, Error, Origin, SettingsMap, settings};
+use server::core::CoreServer;
 use server::{Draft, Request, Server};
 use sys::shared_lock::{self, Held};
 use sys::shm::Shared;
 use sys::time::Instant;
 
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
+use super::health::HealthMethod;
 use super::method::Method;
 use super::settings::ProxyServer;
 use super::status::Status;
@@ -116,6 +118,8 @@ pub(crate) struct Member {
     /// Its URL as the configuration has it.
     pub(crate) url: String,
     pub(crate) retry: Duration,
+    /// How long it may be silent.
+    pub(crate) timeout: Duration,
     place: Place,
 }
 
@@ -244,8 +248,9 @@ pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     for (number, settings) in servers.iter_mut().enumerate() {
         let mut all = Vec::new();
         for draft in drafts(settings, number > 0) {
-            let has_own = draft.lines.iter().any(|(line, _)| line.in_host);
-            let known = of_main.iter().find(|one| !has_own && one.name == draft.name);
+            // As in Apache, lines of a virtual host about a balancer that it inherits do not count.
+            let inherits = draft.lines.iter().any(|(line, _)| !line.in_host);
+            let known = of_main.iter().find(|one| inherits && one.name == draft.name);
             match known {
                 Some(known) => all.push(known.clone()),
                 None => all.push(Arc::new(balancer(&draft, settings, context, &mut place)?)),
@@ -289,7 +294,11 @@ fn balancer(
         )));
     }
     let place_of_balancer = place();
-    let members: Vec<Member> = workers.into_iter().map(|worker| member(worker, place())).collect();
+    let own = settings.get::<ProxyServer>().timeout.get().copied();
+    let timeout = own.unwrap_or_else(|| settings.get::<CoreServer>().timeout());
+    let members: Result<Vec<Member>, Error> =
+        workers.into_iter().map(|worker| member(worker, timeout, place())).collect();
+    let members = members?;
     let path = settings.get::<ProxyServer>().passes.iter().find_map(|pass| pass.path_to(name));
     let balancer = Balancer {
         name: (*name).to_string(),
@@ -311,16 +320,22 @@ fn balancer(
     Ok(balancer)
 }
 
-fn member(worker: Worker, place: Place) -> Member {
-    let Parameters { retry, factor, set, status, .. } = worker.parameters;
+/// A member, which may be silent for so long unless its line says otherwise.
+fn member(worker: Worker, timeout: Duration, place: Place) -> Result<Member, Error> {
+    let Parameters { retry, factor, set, status, timeout: own, .. } = worker.parameters;
     let url = match &worker.target.socket {
         Some(path) => format!("unix:{path}|{}", worker.target.url()),
         None => worker.target.url(),
     };
-    let member = Member { url, retry: retry.unwrap_or(RETRY), worker, place };
+    let is_http = ["http", "ws"].contains(&worker.target.scheme.as_str());
+    if !is_http && matches!(worker.parameters.health.method(), Some(HealthMethod::Request(..))) {
+        let text = format!("{url}: Tsubame checks the health of members other than http:// only with hcmethod=TCP");
+        return Err(Error::check(text));
+    }
+    let member = Member { url, retry: retry.unwrap_or(RETRY), timeout: own.unwrap_or(timeout), worker, place };
     member.set(status.of(Status::default()), true);
     member.set_share(factor.unwrap_or(FACTOR), set.unwrap_or(0));
-    member
+    Ok(member)
 }
 
 /// The balancers that the status page of the request's server shows.
@@ -348,6 +363,6 @@ pub(crate) fn share_text(hundredths: u32) -> String {
 pub(crate) fn of_url(request: &Request, url: &str) -> Option<Arc<Balancer>> {
     let name =
         url.get(..PREFIX.len()).filter(|start| start.eq_ignore_ascii_case(PREFIX)).map(|_| &url[PREFIX.len()..])?;
-    let name = name.split(['/', '?']).next()?;
+    let name = name.split(['/', '?', ':']).next()?;
     request.host::<Balancers>().all().iter().find(|one| one.name.eq_ignore_ascii_case(name)).cloned()
 }

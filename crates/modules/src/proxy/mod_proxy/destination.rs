@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use server::Request;
 use server::core::CoreServer;
-use upstream::{Address, Keep, RemoteServer};
+use upstream::{Address, Attempt, Keep, RemoteServer};
 
 use super::balancer::Member;
-use super::elect::Election;
 use super::map::SOCKET;
 use super::scheme::Destination;
 use super::schemes::scheme;
@@ -27,14 +26,18 @@ pub(super) fn parameters(request: &Request, target: &Target) -> Option<Parameter
 }
 
 /// The destination of a request whose target is a balancer: this member.
-pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, election: Arc<Election>) -> Destination {
+pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, attempt: Arc<Attempt>) -> Destination {
     let mut target = member.worker.target.clone();
+    if scheme(request, &target.scheme).is_some_and(|scheme| !scheme.query) {
+        // The balancer's URL has the request's query, which URLs of this protocol have not.
+        path = path.split('?').next().unwrap_or_default();
+    }
     if target.path.is_empty() && path.is_empty() {
         path = "/";
     }
     target.path.push_str(path);
     let parameters = Some(member.worker.parameters.clone());
-    Destination { election: Some(election), ..destination_with(request, target, parameters) }
+    Destination { attempt: Some(attempt), ..destination_with(request, target, parameters) }
 }
 
 /// The destination of a request with this target.
@@ -83,7 +86,6 @@ fn destination_with(request: &Request, target: Target, known: Option<Parameters>
         flush: known.flush == Some(true),
         upgrade,
         status: known.status.of(Status::default()),
-        election: None,
-        may_go_elsewhere: Arc::default(),
+        attempt: None,
     }
 }

@@ -86,12 +86,15 @@ fn in_url<'u>(url: &'u str, name: &str, delimiters: &[char]) -> Option<&'u str> 
     None
 }
 
-/// The value of a cookie.
+/// The value of a cookie. As in Apache, its name may stand behind a blank, too.
 fn in_cookies<'c>(cookies: &'c str, name: &str) -> Option<&'c str> {
-    cookies.split([';', ',']).find_map(|one| {
-        let (own, value) = one.split_once('=')?;
-        (own.trim() == name).then_some(value)
-    })
+    let starts = cookies.match_indices(name).filter(|_| !name.is_empty());
+    let value = starts.filter_map(|(at, _)| {
+        let before = cookies[..at].chars().next_back();
+        let is_name = before.is_none_or(|c| matches!(c, ';' | ',') || c.is_ascii_whitespace());
+        cookies[at + name.len()..].trim_ascii_start().strip_prefix('=').filter(|_| is_name)
+    });
+    value.map(|value| value.split([';', ',']).next().unwrap_or_default()).next()
 }
 
 impl Balancer {
@@ -225,6 +228,7 @@ mod tests {
         assert_eq!(in_url("balancer://x/a", "", usual), None);
         assert_eq!(in_cookies("a=b; SID=foo.r2; c", "SID"), Some("foo.r2"));
         assert_eq!(in_cookies("XSID=1; SID = x.a", "SID"), Some(" x.a"));
+        assert_eq!(in_cookies("foo SID=x.b", "SID"), Some("x.b"));
         assert_eq!(in_cookies("a=b", "SID"), None);
     }
 }

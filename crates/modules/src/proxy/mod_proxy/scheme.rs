@@ -1,7 +1,6 @@
 //! A protocol for backends, and what the modules that implement one have in common.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use conf::Level;
@@ -10,9 +9,8 @@ use gateway::backend::remote::{RemoteCall, RemoteProtocol};
 use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
-use upstream::RemoteServer;
+use upstream::{Attempt, RemoteServer};
 
-use super::elect::Election;
 use super::status::Status;
 use super::target::Target;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -55,10 +53,8 @@ pub(crate) struct Destination {
     pub(crate) upgrade: Option<String>,
     /// What the configuration says about the backend's status.
     pub(crate) status: Status,
-    /// The member of a balancer that has been elected.
-    pub(crate) election: Option<Arc<Election>>,
-    /// Set by the protocol: the backend has answered nothing, and the request may go to another one.
-    pub(crate) may_go_elsewhere: Arc<AtomicBool>,
+    /// Learns what becomes of the request, if the backend is a member of a balancer.
+    pub(crate) attempt: Option<Arc<Attempt>>,
 }
 
 /// A failure of a backend, as Apache reports it: in the log, and on the page.
@@ -117,5 +113,7 @@ pub(crate) async fn respond(
     };
     request.response.flush = destination.flush;
     let BackendProtocol { protocol, head, stderr, .. } = backend;
-    RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr }.respond(request).await
+    let attempt = destination.attempt.as_deref();
+    let call = RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr, attempt };
+    call.respond(request).await
 }

@@ -19,6 +19,11 @@ pub(crate) static SCHEMES: &[&Scheme] = &[
     &mod_proxy_wstunnel::SECURE_SCHEME,
 ];
 
+/// The port of a URL that names none.
+pub(crate) fn port_of(name: &str) -> u16 {
+    SCHEMES.iter().find(|scheme| scheme.name == name).map_or(0, |scheme| scheme.port)
+}
+
 /// The protocol of a URL, if its module is loaded.
 pub(crate) fn scheme(request: &Request, name: &str) -> Option<&'static Scheme> {
     let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;

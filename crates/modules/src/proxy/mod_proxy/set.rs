@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conf::expr::Expr;
 use conf::fnmatch::is_pattern;
 use conf::pattern::{Flags, Regex};
 use conf::values::{atoi, number, one_of};
-use conf::words::words;
+use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, SettingsMap};
 use server::{Layer, TO_BACKEND};
 
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
+use super::health::{Health, HealthExpr, HealthTemplate};
 use super::schemes::SCHEMES;
 use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Reverse, Url, Via};
 use super::target::{InvalidTarget, Target};
@@ -74,7 +76,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
     };
     let number_of_url = number_of_path + usize::from(in_location.is_none());
     let Options { nocanon, interpolate, parameters, of_balancer } =
-        pass_options(rest.zip(number_of_url + 1..), url, in_location.is_some())?;
+        pass_options(cmd, rest.zip(number_of_url + 1..), url, in_location.is_some())?;
     let matcher = match is_regex {
         false => Matcher::Prefix(path),
         true => Matcher::Pattern(regex(number_of_path, &path, "Regular expression could not be compiled.")?),
@@ -110,6 +112,7 @@ struct Options {
 
 /// Parses the words after `url`, each with the number of its argument.
 fn pass_options<'a>(
+    cmd: &Cmd<'_>,
     words: impl Iterator<Item = (&'a str, usize)>,
     url: &str,
     in_location: bool,
@@ -132,7 +135,7 @@ fn pass_options<'a>(
                 Some((key, value)) => {
                     let set = match is_balancer(url) {
                         true => options.of_balancer.set(key, value),
-                        false => options.parameters.set(key, value),
+                        false => set_parameter(cmd, &mut options.parameters, key, value),
                     };
                     set.map_err(|why| format!("ProxyPass {why}")).in_argument(number)?;
                 }
@@ -140,6 +143,82 @@ fn pass_options<'a>(
         }
     }
     Ok(options)
+}
+
+/// Sets `key=value` of a backend. `Err`: the message after the name of the directive.
+fn set_parameter(cmd: &Cmd<'_>, parameters: &mut Parameters, key: &str, value: &str) -> Result<(), String> {
+    let is_health = key.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("hc"));
+    match is_health && cmd.context.language.has_module("proxy_hcheck_module") {
+        true => parameters.health.set(key, value, cmd.server.get()),
+        false => parameters.set(key, value),
+    }
+}
+
+/// Apache accepts the directives of mod_proxy_hcheck in `.htaccess`, where they come too late.
+fn before_start(cmd: &Cmd<'_>) -> Outcome {
+    match cmd.place.htaccess {
+        true => Err(format!("{} not allowed here: checks begin when the server starts", cmd.row.name).into()),
+        false => Ok(()),
+    }
+}
+
+/// `ProxyHCExpr`
+pub(crate) fn add_health_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
+    before_start(cmd)?;
+    let name = next_word(&mut rest);
+    if name.is_empty() {
+        return Err(Refusal::missing("Missing expression name for ProxyHCExpr"));
+    }
+    let text = match in_braces(rest) {
+        Some((inner, behind)) => {
+            rest = behind;
+            inner.to_string()
+        }
+        None => next_word(&mut rest),
+    };
+    if text.is_empty() {
+        return Err(Refusal::missing("Missing expression for ProxyHCExpr"));
+    }
+    if !rest.is_empty() {
+        return Err(Refusal::surplus(3, "error: extra parameter(s)"));
+    }
+    let expr = Expr::parse_with(&text, cmd.expr_options()).map_err(|error| {
+        Refusal::expression(2, 0, &error, format!("Could not parse expression \"{text}\": {error}"))
+    })?;
+    let one = Arc::new(HealthExpr { name, expr });
+    Ok(cmd.server_push(|s: &mut ProxyServer| &mut s.health_exprs, one)?)
+}
+
+/// The text between a brace at the beginning and the one that closes it, and what comes behind. Braces are quotes here, too.
+fn in_braces(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('{')?;
+    let mut depth = 1;
+    let end = inner.find(|c| {
+        depth += match c {
+            '{' => 1,
+            '}' => -1,
+            _ => 0,
+        };
+        depth == 0
+    })?;
+    Some((&inner[..end], inner[end + 1..].trim_start()))
+}
+
+/// `ProxyHCTemplate`
+pub(crate) fn add_health_template(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
+    before_start(cmd)?;
+    let Some((name, pairs)) = all.split_first() else {
+        return Err(Refusal::missing("Missing template name for ProxyHCTemplate"));
+    };
+    let mut health = Health::default();
+    for (pair, number) in pairs.iter().zip(2..) {
+        let message = "Invalid ProxyHCTemplate parameter. Parameter must be in the form 'key=value'";
+        let (key, value) = pair.split_once('=').ok_or(message).in_argument(number)?;
+        let set = health.set(key, value, cmd.server.get());
+        set.map_err(|why| format!("ProxyHCTemplate: {why} {key}={value}; {name}")).in_argument(number)?;
+    }
+    let one = Arc::new(HealthTemplate { name: name.clone(), health });
+    Ok(cmd.server_push(|s: &mut ProxyServer| &mut s.health_templates, one)?)
 }
 
 /// The regular expression in argument `number`.
@@ -236,7 +315,8 @@ pub(super) fn add_member(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
     for (word, number) in words {
         let message = "Invalid BalancerMember parameter. Parameter must be in the form 'key=value'";
         let (key, value) = word.split_once('=').ok_or(message).in_argument(number)?;
-        parameters.set(key, value).map_err(|why| format!("BalancerMember {why}")).in_argument(number)?;
+        let set = set_parameter(cmd, &mut parameters, key, value);
+        set.map_err(|why| format!("BalancerMember {why}")).in_argument(number)?;
     }
     let target = absolute(cmd, member);
     define_balancer(cmd, name, BalancerLine::Member(Worker { target, parameters }));
@@ -323,7 +403,7 @@ fn set_all<'w>(
         let (key, value) = word.split_once('=').ok_or(message).in_argument(number)?;
         let set = match target.scheme == BALANCER {
             true => of_balancer.set(key, value),
-            false => parameters.set(key, value),
+            false => set_parameter(cmd, &mut parameters, key, value),
         };
         set.map_err(|why| format!("{directive}{why}")).in_argument(number)?;
     }

@@ -8,6 +8,7 @@ use conf::{Listed, Setting, settings};
 use server::Layer;
 
 use super::balancer_lines::{NamedLine, PREFIX};
+use super::health::{HealthExpr, HealthTemplate};
 use super::worker::Worker;
 
 pub(super) const INTERPOLATE: bool = false;
@@ -31,6 +32,8 @@ settings! {
         pub(super) workers: Listed<Arc<Worker>>,
         /// The lines about balancers.
         pub(super) balancers: Listed<Arc<NamedLine>>,
+        pub(super) health_exprs: Listed<Arc<HealthExpr>>,
+        pub(super) health_templates: Listed<Arc<HealthTemplate>>,
         pub(super) balancer_inherit: Setting<bool> = BALANCER_INHERIT,
         pub(super) timeout: Setting<Duration>,
         pub(super) inherit: Setting<bool> = INHERIT,

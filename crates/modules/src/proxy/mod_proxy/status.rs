@@ -24,8 +24,10 @@ impl Status {
     pub(crate) const STANDBY: Status = Status(1 << 5);
     /// It takes the place of a member that cannot get requests.
     pub(crate) const SPARE: Status = Status(1 << 6);
+    /// It has failed its health checks.
+    pub(crate) const UNHEALTHY: Status = Status(1 << 7);
     /// It gets no requests with one of these.
-    const UNUSABLE: Status = Status(Status::DISABLED.0 | Status::STOPPED.0 | Status::IN_ERROR.0);
+    const UNUSABLE: Status = Status(Status::DISABLED.0 | Status::STOPPED.0 | Status::IN_ERROR.0 | Status::UNHEALTHY.0);
 
     /// Whether all of these are the case.
     pub(crate) fn has(self, other: Status) -> bool {
@@ -83,7 +85,7 @@ impl Status {
     }
 }
 
-const FLAGS: [Flag; 7] = [
+const FLAGS: [Flag; 8] = [
     Flag(Status::IGNORES_ERRORS, 'I', "Ign"),
     Flag(Status::DRAINING, 'N', "Drn"),
     Flag(Status::DISABLED, 'D', "Dis"),
@@ -91,6 +93,7 @@ const FLAGS: [Flag; 7] = [
     Flag(Status::IN_ERROR, 'E', "Err"),
     Flag(Status::STANDBY, 'H', "Stby"),
     Flag(Status::SPARE, 'R', "Spar"),
+    Flag(Status::UNHEALTHY, 'C', "HcFl"),
 ];
 
 /// What becomes, and what no longer is, the case.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use conf::values::{atoi, duration, one_of};
 
+use super::health::Health;
 use super::status::{Change, Status};
 use super::target::Target;
 
@@ -15,7 +16,7 @@ pub(crate) struct Worker {
 }
 
 /// The `key=value` settings of a backend; `None`: not set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Parameters {
     /// How long it may be silent.
     pub(crate) timeout: Option<Duration>,
@@ -43,6 +44,8 @@ pub(crate) struct Parameters {
     pub(crate) set: Option<u8>,
     /// What the lines say about its status.
     pub(crate) status: Change,
+    /// How it is checked.
+    pub(crate) health: Health,
 }
 
 /// The longest route, in bytes.
@@ -64,7 +67,7 @@ const WITHOUT_EFFECT: [&str; 11] = [
 ];
 
 /// Parameters that would affect the routing of requests, and are not supported.
-const REFUSED: [&str; 6] = ["hcexpr", "hcinterval", "hcmethod", "hctemplate", "hcuri", "mapping"];
+const REFUSED: [&str; 1] = ["mapping"];
 
 impl Parameters {
     /// Sets `key=value`. `Err`: the message after the name of the directive.
@@ -145,6 +148,7 @@ impl Parameters {
         self.factor = factor.or(self.factor);
         self.set = set.or(self.set);
         self.status = self.status.then(status);
+        self.health.changed_by(&later.health);
     }
 
     /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.

@@ -13,7 +13,9 @@ use server::{Body, HandlerResult, Request, RequestBody};
 
 use crate::aaa::mod_auth_form::form_fields;
 use crate::abbreviated_size::abbreviated_size;
-use crate::proxy::mod_proxy::{BALANCER_LOG_NAME, Balancer, Balancers, Member, Method, Status, factor, share_text};
+use crate::proxy::mod_proxy::{
+    BALANCER_LOG_NAME, Balancer, Balancers, Health, HealthMethod, Member, Method, Status, factor, share_text,
+};
 
 /// The longest form, in bytes.
 const FORM_MAX: usize = 8192;
@@ -90,6 +92,9 @@ fn is_from_here(request: &Request) -> bool {
     let Some(referer) = request.header("Referer") else { return false };
     let Some((_, rest)) = referer.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return false;
+    }
     let host = match authority.starts_with('[') {
         true => authority.split_inclusive(']').next().unwrap_or_default(),
         false => authority.split(':').next().unwrap_or_default(),
@@ -144,7 +149,7 @@ fn html(request: &Request, all: &[Arc<Balancer>], chosen: Option<&Arc<Balancer>>
         escape_html(&request.server.software)
     );
     for balancer in all {
-        table(&mut out, &action, balancer);
+        table(&mut out, &action, balancer, request.server.language.has_module("proxy_hcheck_module"));
     }
     out.push_str("<hr />\n");
     match (chosen, member) {
@@ -168,7 +173,8 @@ fn query(balancer: &Balancer, member: Option<&Member>) -> String {
     escape_html(&text).into_owned()
 }
 
-fn table(out: &mut String, action: &str, balancer: &Balancer) {
+/// `has_checks`: whether there are columns about health checks.
+fn table(out: &mut String, action: &str, balancer: &Balancer, has_checks: bool) {
     let count = balancer.members.len();
     let sticky = match &balancer.sticky {
         Some((cookie, path)) if cookie == path => escape_html(cookie).into_owned(),
@@ -182,7 +188,7 @@ fn table(out: &mut String, action: &str, balancer: &Balancer) {
          <th>Method</th><th>Path</th><th>Active</th></tr>\n<tr><td>{count} [{count} Used]</td>\n<td>{sticky}</td><td>{}</td>\n\
          <td>{}</td><td>{}</td>\n<td>{}</td>\n<td>{}</td>\n<td>Yes</td>\n</tr>\n</table>\n<br />\n\n\
          <table><tr><th>Worker URL</th><th>Route</th><th>RouteRedir</th><th>Factor</th><th>Set</th><th>Status</th><th>Elected</th>\
-         <th>Busy</th><th>Load</th><th>To</th><th>From</th></tr>\n",
+         <th>Busy</th><th>Load</th><th>To</th><th>From</th>{}</tr>\n",
         query(balancer, None),
         escape_html(&balancer.url()),
         on(balancer.no_failover),
@@ -190,13 +196,15 @@ fn table(out: &mut String, action: &str, balancer: &Balancer) {
         balancer.attempts,
         balancer.method().name(),
         escape_html(balancer.path.as_deref().unwrap_or_default()),
+        if has_checks { CHECKS } else { "" },
     );
     for member in &balancer.members {
         let parameters = &member.worker.parameters;
+        let checks = if has_checks { checks(&parameters.health) } else { String::new() };
         let _ = writeln!(
             out,
             "<tr>\n<td><a href=\"{action}?{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+             <td>{}</td><td>{}</td><td>{}</td><td>{}</td>{checks}</tr>",
             query(balancer, Some(member)),
             escape_html(&member.url),
             escape_html(parameters.route.as_deref().unwrap_or_default()),
@@ -212,6 +220,24 @@ fn table(out: &mut String, action: &str, balancer: &Balancer) {
         );
     }
     out.push_str("</table>\n");
+}
+
+/// The headings of the columns about health checks.
+const CHECKS: &str =
+    "<th>HC Method</th><th>HC Interval</th><th>Passes</th><th>Fails</th><th>HC uri</th><th>HC Expr</th>";
+
+/// The columns about the health checks of a member.
+fn checks(health: &Health) -> String {
+    let condition = health.condition.as_ref().map_or("", |condition| &condition.name);
+    format!(
+        "<td>{}</td><td>{}ms</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>",
+        health.method().map_or_else(|| "NONE".into(), HealthMethod::name),
+        health.interval().as_millis(),
+        health.passes(),
+        health.fails(),
+        escape_html(health.uri.as_deref().unwrap_or_default()),
+        escape_html(condition),
+    )
 }
 
 /// The fields of every form that say what it is about.

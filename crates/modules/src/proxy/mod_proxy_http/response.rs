@@ -118,10 +118,10 @@ pub(super) fn make(
         true => request.response.set_status(status),
         false => request.response.set_status_line(status, format!("{status} {reason}")),
     }
-    if let Some(election) = &destination.election {
+    if let Some(attempt) = &destination.attempt {
         // As in Apache, the status line counts, and the fields do not.
         let line = "HTTP/1.1 200 ".len() + head.reason(bytes).len();
-        election.received(line as u64);
+        attempt.add_received(line as u64);
     }
     request.response.clear_content_type();
     for (name, value) in end_to_end(head, bytes) {

@@ -1,6 +1,7 @@
 //! Requests that switch to another protocol, such as WebSockets (RFC 9110 section 7.8, RFC 8441).
 
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +21,7 @@ pub(super) fn wanted(request: &Request, destination: &Destination) -> Option<Str
     let allowed = destination.upgrade.as_deref()?;
     let asked = request.tunnel_for()?;
     let is_allowed = |name: &&str| allowed.eq_ignore_ascii_case("ANY") || name.eq_ignore_ascii_case(allowed);
-    asked.split(',').map(str::trim).find(is_allowed).map(str::to_string)
+    asked.split(',').map(str::trim).filter(|name| !name.is_empty()).find(is_allowed).map(str::to_string)
 }
 
 /// The field that a WebSocket over HTTP/1.1 has to have, with a value of ours (RFC 6455 section 4.1).
@@ -29,8 +30,9 @@ pub(super) fn key(protocol: &str) -> Option<(&'static str, String)> {
     is_web_socket.then(|| ("Sec-WebSocket-Key", STANDARD.encode(sys::random::bytes::<16>())))
 }
 
-/// Lets client and backend speak with each other, once the backend has agreed.
-pub(super) fn make(request: &mut Request, exchange: Exchange, protocol: String) -> HandlerResult {
+/// Lets client and backend speak with each other, once the backend has agreed. `timeout`: how long both may be silent, if that
+/// is longer than `Timeout`.
+pub(super) fn make(request: &mut Request, exchange: Exchange, protocol: String, timeout: Duration) -> HandlerResult {
     let (head, bytes) = exchange.head();
     for (name, value) in end_to_end(head, bytes) {
         // The proof that the backend has read a key is for whoever has sent it.
@@ -43,6 +45,7 @@ pub(super) fn make(request: &mut Request, exchange: Exchange, protocol: String) 
     HandlerResult::Tunnel(Box::new(Tunnel {
         protocol,
         speak: Box::new(move |client| Box::pin(pass_on(client, connection, first))),
+        timeout: Some(timeout),
     }))
 }
 

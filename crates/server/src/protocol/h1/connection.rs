@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::h1::framing::Persistence;
 use runtime::Stage;
@@ -130,4 +131,6 @@ pub(crate) struct Open {
     pub(super) sending: Sending,
     pub(super) speaking: TunnelFuture,
     pub(super) carried: Arc<TunnelTraffic>,
+    /// How long it may be silent.
+    pub(super) timeout: Duration,
 }

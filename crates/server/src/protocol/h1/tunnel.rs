@@ -22,7 +22,7 @@ impl Http1Connection {
         let request = &mut exchange.request;
         request.interim = None;
         request.response.set_status(101);
-        request.response.headers_out.set("Upgrade", tunnel.protocol);
+        request.response.headers_out.set("Upgrade", tunnel.protocol.clone());
         let persist = Persist { keep: false, announce: None };
         let mut front = buffers::take();
         let instead = write_head(request, Delimiter::Tunnel, persist, &mut front);
@@ -39,16 +39,16 @@ impl Http1Connection {
         sending.exchange.row.park();
         let carried = Arc::new(TunnelTraffic::default());
         let stream = TransportStream::new(self.transport.clone(), std::mem::take(&mut self.buffer), carried.clone());
+        let timeout = tunnel.silence(timeout);
         let speaking = (tunnel.speak)(Box::new(stream));
-        self.tunnel = Some(Box::new(Open { sending, speaking, carried }));
+        self.tunnel = Some(Box::new(Open { sending, speaking, carried, timeout }));
         Stage::Tunnel
     }
 
     /// Runs the handler to its end.
     pub(super) async fn tunnel(&mut self) -> Stage {
         let Some(open) = self.tunnel.take() else { return Stage::Closed };
-        let Open { mut sending, mut speaking, carried } = *open;
-        let timeout = sending.exchange.request.vhost.plan.timeout;
+        let Open { mut sending, mut speaking, carried, timeout } = *open;
         let spoken = transport::unless_reset(&*self.transport, &mut speaking);
         let complete = until_silent(&mut self.timer, timeout, &carried, spoken).await;
         drop(speaking);

@@ -49,12 +49,12 @@ pub(super) async fn speak(
         largest: common.largest,
         is_ended: false,
     };
+    let timeout = tunnel.silence(exchange.request.vhost.plan.timeout);
     let speaking = (tunnel.speak)(Box::new(stream));
     let spoken = async {
         speaking.await;
         Some(())
     };
-    let timeout = exchange.request.vhost.plan.timeout;
     let complete = until_silent(&mut Timer::default(), timeout, &carried, spoken).await;
     received.store(carried.received(), Ordering::Relaxed);
     Transferred { head, body: carried.sent(), complete }

@@ -6,6 +6,7 @@ use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
+use crate::harness::wait::until;
 use crate::harness::wire::{Client, Response};
 use crate::proxy::origin::Origin;
 
@@ -30,7 +31,7 @@ ProxyPass /traffic balancer://traffic\nProxyPass /busy balancer://busy\nProxyPas
 ProxyPass /standby balancer://standby\nProxyPass /one balancer://one\nProxyPass /patient balancer://patient\nProxyPass /brittle balancer://brittle\n\
 ProxyPass /bound balancer://bound\nProxyPass /whole balancer://whole stickysession=W stickysessionsep=Off scolonpathdelim=On\n\
 ProxyPass /outside balancer://OUTSIDE\nProxyPass /none balancer://none\nProxyPass /few balancer://one maxattempts=0\n\
-ProxyPass /off/ http://ORIGIN/off/ status=+D\n\
+ProxyPass /off/ http://ORIGIN/off/ status=+D\nErrorDocument 410 /sets/gone\nRedirect gone /gone\n\
 RewriteEngine On\nRewriteRule ^/rule/(.*) balancer://usual/rule/$1 [P]\n\
 <Location /named>\nSetHandler \"proxy:balancer://usual/named\"\n</Location>\n\
 Header set X-B \"%{BALANCER_NAME}e|%{BALANCER_WORKER_NAME}e|%{BALANCER_WORKER_ROUTE}e|%{BALANCER_SESSION_STICKY}e|%{BALANCER_SESSION_ROUTE}e|%{BALANCER_ROUTE_CHANGED}e\"\n";
@@ -80,6 +81,8 @@ fn requests() -> Vec<(String, &'static str)> {
     add("/rule/a?b", "", 3);
     add("/named/x?y", "", 2);
     add("/off/x", "", 2);
+    add("/gone", "", 2);
+    add("/usual/x", "foo SID=x.r2", 1);
     all
 }
 
@@ -225,6 +228,81 @@ fn the_manager() {
         assert_eq!(
             server.client().request("PUT /manager HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").status,
             405
+        );
+    }
+}
+
+/// Answers everything at an address until the returned value is dropped.
+struct Answering(std::sync::Arc<std::sync::atomic::AtomicBool>, std::net::SocketAddr);
+
+impl Answering {
+    fn at(address: std::net::SocketAddr) -> Answering {
+        let listener = std::net::TcpListener::bind(address).expect("bind");
+        let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = ended.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if seen.load(Ordering::Acquire) {
+                    return;
+                }
+                drop(stream);
+            }
+        });
+        Answering(ended, address)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+        // The last connection, which ends the thread.
+        let _ = std::net::TcpStream::connect(self.1);
+    }
+}
+
+/// Members that do not pass their checks get no requests until they pass them again.
+#[test]
+fn health_checks() {
+    for mpm in [Mpm::Percore, Mpm::Prefork] {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let other = std::net::SocketAddr::new(site.ip.into(), 9109);
+        let text = format!(
+            "ProxyHCExpr found \"%{{REQUEST_STATUS}} =~ /^4/ && hc('body') =~ /nope/\"\nProxyHCTemplate often hcmethod=GET hcinterval=100ms\n\
+             <Proxy balancer://b>\nBalancerMember http://{0}/m1 hctemplate=often hcuri=/bare\n\
+             BalancerMember http://{0}/m2 hctemplate=often hcuri=missing\n\
+             BalancerMember http://{0}/m3 hctemplate=often hcuri=/missing hcexpr=found\n\
+             BalancerMember http://{0}/m4 hctemplate=often hcmethod=HEAD11 hcuri=/page hcexpr=found\n\
+             BalancerMember http://{other}/m5 hctemplate=often hcmethod=tcp hcpasses=2 hcfails=2\n</Proxy>\n\
+             ProxyPass /b balancer://b\n<Location /manager>\nSetHandler balancer-manager\n</Location>\n",
+            origin.address
+        );
+        let server = Server::start(mpm, &site, &text);
+        server.announce("AH03303: balancer://b: Health check DISABLING");
+        let states = || {
+            let page = server.get("/manager").text();
+            let of = |member: &str| {
+                let row = page.lines().find(|line| line.contains(&format!("/{member}</a>"))).unwrap_or_default();
+                !row.contains("HcFl")
+            };
+            ["m1", "m2", "m3", "m4", "m5"].map(of)
+        };
+        let they_become = |want: [bool; 5]| {
+            until("the states of the members", || (states() == want).then_some(()));
+        };
+        they_become([true, false, true, false, false]);
+        let elected = || server.get("/b/x").text().split(' ').nth(1).expect("a path").to_string();
+        let all: Vec<String> = (0..6).map(|_| elected()).collect();
+        assert!(all.iter().all(|path| path == "/m1/x" || path == "/m3/x"), "{all:?}");
+        let there = Answering::at(other);
+        they_become([true, false, true, false, true]);
+        drop(there);
+        they_become([true, false, true, false, false]);
+        assert!(
+            server
+                .get("/manager")
+                .text()
+                .contains("<td>GET</td><td>100ms</td><td>1</td><td>1</td><td>/bare</td><td></td>")
         );
     }
 }

@@ -13,6 +13,7 @@ use crate::scripts::proxy_fcgi::puppet;
 
 const CONFIGURATION: &str = "ProxyPass /over/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
     ProxyPass /document/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
+    <Proxy balancer://b>\nBalancerMember fcgi://${ADDR}:9000/base\n</Proxy>\nProxyPass /balanced/ balancer://b/app/\n\
     <LocationMatch ^/(over|document)/>\nProxyErrorOverride On\n</LocationMatch>\n\
     <Location /document/>\nErrorDocument 404 /d.txt\n</Location>\n\
     ProxyPass /pass/ unix:${ROOT}/run/puppet.sock|fcgi://localhost/base/\n\
@@ -89,6 +90,12 @@ fn variables_of_backend_servers() {
         "/pass/s%20p/a?b",
         "/match/a.php",
         "/match/a.php/x/y?q=1",
+        "/balanced/",
+        "/balanced/a.php/x%20y/z?q",
+        "/balanced/s%20p/a",
+        "/balanced/a%20b/info=unescape",
+        "/balanced/a.php/info=first-dot",
+        "/balanced/a/info=on?x",
         "/pass/a.php/info=first-dot",
         "/pass/a.php/info=last-dot",
         "/pass/a%20b/info=unescape",

@@ -1,0 +1,123 @@
+//! Health checks: a process of its own asks the members of balancers whether they work, and takes those out that do not.
+//!
+//! Apache manual: mod_proxy_hcheck. Unlike in Apache, the path of a check is joined to the member's with one slash, and a check
+//! takes no longer than the member may take to answer a request.
+
+mod check;
+mod response;
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use conf::directive::Args::{Raw, Take1, Words};
+use conf::values::atoi;
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row};
+use runtime::HelperProcess;
+use runtime::executor::sleep;
+use server::{HelperHook, Hook, Module, Server};
+use sys::cred::Identity;
+use sys::event_loop::EventLoop;
+use sys::signal_fd::SignalFd;
+use sys::watch::{Interest, watch};
+
+use super::mod_proxy::{Balancer, Member, Status, add_health_expr, add_health_template, all};
+
+pub(crate) static MODULE: Module = Module {
+    info: ModuleInfo { id: "proxy_hcheck_module", source: "mod_proxy_hcheck.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Repeatable, Hook::HelperProcess(&HELPER)],
+};
+
+/// As in Apache, though a line counts only before the server starts.
+const ANYWHERE: Allowed = Allowed::FILEINFO.or(Allowed::KEPT_NOWHERE);
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("ProxyHCTemplate", ANYWHERE, Words(add_health_template), "", "Health check template").differs("Not in `.htaccess`."),
+    row("ProxyHCExpr", ANYWHERE, Raw(add_health_expr), "", "Define a health check condition ruleset expression").differs("Not in `.htaccess`."),
+    row("ProxyHCTPsize", Allowed::SERVER, Take1(check_size), "16", "Set size of health check thread pool").without_effect("All checks run at the same time in one thread."),
+];
+
+fn check_size(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        0.. => Ok(()),
+        _ => Err("Invalid ProxyHCTPsize parameter. Parameter must be >= 0".into()),
+    }
+}
+
+static HELPER: HelperHook = helper;
+
+/// Starts the process if a member is to be checked.
+fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    let is_checked = |member: &Member| member.worker.parameters.health.method().is_some();
+    let balancers: Vec<_> =
+        all(server).into_iter().filter(|balancer| balancer.members.iter().any(is_checked)).collect();
+    if balancers.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(HelperProcess {
+        name: "health checks",
+        count: 1,
+        privileged: false,
+        life: Box::new(move |orders| EventLoop::new(|| ())?.run(live(&balancers, orders))?),
+    }))
+}
+
+/// Checks until an order from the parent arrives.
+async fn live(balancers: &[Arc<Balancer>], orders: &SignalFd) -> io::Result<()> {
+    let order = watch(orders.descriptor(), Interest::READABLE)?;
+    let members = balancers.iter().flat_map(|balancer| balancer.members.iter().map(move |member| (balancer, member)));
+    let mut all: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+    for (balancer, member) in members.filter(|(_, member)| member.worker.parameters.health.method().is_some()) {
+        all.push(Box::pin(watch_over(balancer, member)));
+    }
+    let mut order =
+        pin!(poll_fn(|cx| match order.poll_read_ready(cx).is_ready() && matches!(orders.read(), Ok(Some(_))) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }));
+    poll_fn(|cx| {
+        all.iter_mut().for_each(|one| {
+            let _ = one.as_mut().poll(cx);
+        });
+        order.as_mut().poll(cx)
+    })
+    .await;
+    Ok(())
+}
+
+/// Checks a member again and again.
+async fn watch_over(balancer: &Balancer, member: &Member) {
+    let health = &member.worker.parameters.health;
+    let Some(method) = health.method() else { return };
+    let (mut passed, mut failed) = (0, 0);
+    loop {
+        if !member.status().has(Status::STOPPED) {
+            let result = check::check(member, method).await;
+            let is_out = member.status().has(Status::UNHEALTHY);
+            match &result {
+                Ok(()) => (passed, failed) = (passed + 1, 0),
+                Err(_) => (passed, failed) = (0, failed + 1),
+            }
+            match result {
+                Ok(()) if is_out && passed >= health.passes() => {
+                    passed = 0;
+                    member.set(Status::UNHEALTHY, false);
+                    member.set(Status::IN_ERROR, false);
+                    let (name, url) = (balancer.url(), &member.url);
+                    runtime::log!("proxy_hcheck", Info, "AH03302: {name}: Health check ENABLING {url}");
+                }
+                Err(why) if !is_out && failed >= health.fails() => {
+                    failed = 0;
+                    member.set(Status::UNHEALTHY, true);
+                    let (name, url) = (balancer.url(), &member.url);
+                    runtime::log!("proxy_hcheck", Warn, "AH03303: {name}: Health check DISABLING {url}: {why}");
+                }
+                _ => {}
+            }
+        }
+        sleep(health.interval()).await;
+    }
+}

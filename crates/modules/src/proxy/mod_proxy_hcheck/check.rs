@@ -1,0 +1,100 @@
+//! One check of one member.
+
+use http::h1::received::ResponseHead;
+use http::text::{from_bytes, to_bytes};
+use http::{HeadWriter, Version};
+use runtime::executor::timeout_at;
+use sys::time::Instant;
+use upstream::http1::Exchange;
+use upstream::{Address, Stream, connect_plain};
+
+use super::response::Response;
+use crate::proxy::mod_proxy::{HealthMethod, Member, port_of};
+
+/// The most of a response's body that conditions look at, in bytes.
+const BODY_MAX: usize = 1 << 20;
+
+/// Checks a member. `Err`: what is wrong with it.
+pub(super) async fn check(member: &Member, method: HealthMethod) -> Result<(), String> {
+    let deadline = Instant::now() + member.timeout;
+    let checked = timeout_at(deadline, examine(member, method, deadline)).await;
+    checked.unwrap_or_else(|_| Err("it has been silent for too long".into()))
+}
+
+async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Result<(), String> {
+    let target = &member.worker.target;
+    let port = target.port.unwrap_or_else(|| port_of(&target.scheme));
+    let address = match &target.socket {
+        Some(path) => Address::Unix(path.clone()),
+        None => Address::Tcp(target.host.clone(), port),
+    };
+    let connection = connect_plain(&address, deadline).await.map_err(|error| sys::describe(&error))?;
+    let HealthMethod::Request(method, version) = method else { return Ok(()) };
+    let head = head(member, method, version, port)?;
+    let mut exchange = Exchange::new(Stream::new(connection), head, None, member.timeout);
+    loop {
+        exchange.next_head().await.map_err(|failure| failure.to_string())?;
+        let (head, bytes) = exchange.head();
+        if head.status(bytes) >= 200 {
+            break;
+        }
+    }
+    judge(member, method, exchange).await
+}
+
+/// Whether a response, whose final head has come, is that of a healthy member.
+async fn judge(member: &Member, method: &str, mut exchange: Exchange) -> Result<(), String> {
+    let (head, bytes) = exchange.head();
+    let status = head.status(bytes);
+    let Some(condition) = &member.worker.parameters.health.condition else {
+        return match status {
+            200..400 => Ok(()),
+            _ => Err(format!("its status is {status}")),
+        };
+    };
+    let end = head.body_end(bytes, method == "HEAD").map_err(|bad| bad.to_string())?;
+    let fields = fields(head, bytes);
+    exchange.begin_body(end);
+    let mut body = Vec::new();
+    while let Some(piece) = exchange.next_piece().await.map_err(|failure| failure.to_string())? {
+        if body.len() + piece.len() > BODY_MAX {
+            return Err(format!("its response is longer than {BODY_MAX} bytes"));
+        }
+        body.extend_from_slice(&piece);
+    }
+    let response = Response { status, fields, body: from_bytes(&body).into_owned() };
+    match response.meets(&condition.expr) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("its response does not meet {}", condition.name)),
+        Err(why) => Err(format!("{}: {why}", condition.name)),
+    }
+}
+
+fn fields(head: &ResponseHead, bytes: &[u8]) -> Vec<(String, String)> {
+    let text = |bytes| from_bytes(bytes).into_owned();
+    head.fields(bytes).map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// The head of the request.
+fn head(member: &Member, method: &str, version: u8, port: u16) -> Result<Vec<u8>, String> {
+    let target = &member.worker.target;
+    let path = match (method, member.worker.parameters.health.uri.as_deref()) {
+        ("OPTIONS", None) => "*".to_string(),
+        (_, uri) => {
+            let (start, end) = (target.path.trim_end_matches('/'), uri.unwrap_or_default().trim_start_matches('/'));
+            format!("{start}/{end}")
+        }
+    };
+    let version = if version == 0 { Version::Http10 } else { Version::Http11 };
+    let mut out = Vec::new();
+    let start = HeadWriter::start_request(&mut out, method.as_bytes(), &to_bytes(&path), version);
+    let mut head = start.map_err(|_| format!("{path:?} is no path of a request"))?;
+    let host = format!("{}:{port}", target.host);
+    head.field("Host", host.as_bytes()).map_err(|_| format!("{host:?} is no name of a host"))?;
+    if version == Version::Http11 {
+        // A constant is valid.
+        let _ = head.field("Connection", b"close");
+    }
+    head.end();
+    Ok(out)
+}
