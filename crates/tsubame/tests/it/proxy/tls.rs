@@ -1,12 +1,14 @@
 //! Encrypted connections to servers behind this one: `https://` and `wss://`.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::harness::frames::{Ended, Frames, request};
 use crate::harness::mpm::{Mpm, test_name, under_every_mpm};
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
+use crate::harness::wait::until;
 use crate::harness::wire::Client;
 use crate::proxy::secure_origin::{Authority, Made, Manner, SecureOrigin};
 
@@ -270,6 +272,63 @@ under_every_mpm! {
         assert!(client.send(0, 0, stream, b"hello") && client.send(0, 1, stream, b""), "data and its end");
         let Ended::Answered(200, body) = client.ended(stream) else { panic!("{mpm}: no tunnel") };
         assert_eq!(String::from_utf8_lossy(&body), "first,HELLObye", "{mpm}");
+    }
+}
+
+/// A request for which several sections apply gets what all of them say, from files that were read at the start.
+#[test]
+fn sections_add_up() {
+    let (site, all) = (Site::new(), Certificates::new());
+    let origin = all.origin(&site);
+    let url = format!("https://{}", origin.address);
+    let section = |path: &str, lines: &str| format!("<Proxy {url}{path}>\n{lines}</Proxy>\n");
+    let text = [
+        format!("{COMMON}ProxyPass /a/ {url}/a/\nProxyPass /b/ {url}/b/\nProxyPass /c/ {url}/c/\n"),
+        section("", "SSLProxyEngine on\n"),
+        section("/a/", "SSLProxyVerify require\nSSLProxyCACertificateFile conf/other.pem\n"),
+        section("/a/x", "SSLProxyCheckPeerName off\n"),
+        section("/b/", VERIFY),
+        section("/c/", "SSLProxyCACertificateFile conf/mime.types\n"),
+    ]
+    .concat();
+    let server = Server::start(Mpm::Percore, &site, &text);
+    server.announce("AH02003: SSL Proxy connect failed: Certificate Verification: Error (20)");
+    server.announce("AH00898: Error during SSL Handshake with remote server returned by /a/x");
+    server.announce("AH01895: Unable to configure verify locations (SSLProxyCACertificateFile): ");
+    server.announce("AH00961: https: failed to enable ssl support for ");
+    let statuses = ["/a/x", "/b/x", "/c/x"].map(|path| server.get(path).status);
+    assert_eq!(statuses, [500, 200, 500]);
+}
+
+/// A server that does not answer the handshake keeps nobody else waiting.
+#[test]
+fn a_silent_server_holds_up_nobody() {
+    for mpm in [Mpm::Percore, Mpm::Event] {
+        let (site, all) = (Site::with([("a.txt", "a page")]), Certificates::new());
+        let origin = all.origin(&site);
+        let silent = SecureOrigin::start(site.ip, 1, Manner::Silence);
+        let text = format!(
+            "{COMMON}SSLProxyEngine on\nProxyTimeout 20\nProxyPass /app/ https://{}/\nProxyPass /silent/ https://{}/\n",
+            origin.address, silent.address
+        );
+        let server = Server::start(mpm, &site, &text);
+        server.allow_everything("clients give up");
+        let waiting: Vec<Client> = (0..5)
+            .map(|_| {
+                let mut client = server.client();
+                client.send(format!("GET /silent/x HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
+                client
+            })
+            .collect();
+        until("their connections", || (silent.counts().0 == waiting.len()).then_some(()));
+        let begun = Instant::now();
+        assert_eq!(server.get("/a.txt").text(), "a page");
+        assert_eq!(server.get("/app/x").text(), "0 certificates\n");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{mpm}");
+        silent.cut_all();
+        for mut client in waiting {
+            assert_eq!(client.response().status, 500, "{mpm}");
+        }
     }
 }
 
