@@ -1,5 +1,6 @@
 //! What connections are made with, for each set of settings.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,8 +13,8 @@ use super::material::{self, Material};
 use crate::ssl::mod_ssl::pass_phrases;
 use crate::ssl::mod_ssl::settings::SslProxy;
 
-/// How many sets of settings are remembered: configurations have few, and each remembers sessions.
-const MADE_MAX: usize = 256;
+/// How many combinations of sections are remembered: configurations have few, and each remembers sessions.
+const COMBINED_MAX: usize = 256;
 
 settings! {
     /// What the connections of all virtual hosts are made with, in the settings of the main server.
@@ -25,10 +26,16 @@ settings! {
 #[derive(Clone, Default)]
 struct Slot(Option<Arc<Mutex<Registry>>>);
 
+/// What connections are made with, or why there can be none.
+type Made = Result<Arc<TlsSettings>, String>;
+
 #[derive(Debug, Default)]
 struct Registry {
     material: Material,
-    made: Vec<(SslProxy, Result<Arc<TlsSettings>, String>)>,
+    /// What was made when the server started.
+    made: Vec<(SslProxy, Made)>,
+    /// What was made for requests since.
+    combined: VecDeque<(SslProxy, Made)>,
     /// Lines for the log, kept until it is open.
     notes: Vec<(Level, String)>,
 }
@@ -75,7 +82,7 @@ pub(crate) fn prepare(server: &Server, all: &[(&VirtualHost, SslProxy)]) -> Resu
     for (host, settings) in all.iter().filter(|(_, settings)| is_on(settings)) {
         // Whoever only checks the configuration need not have the right to read keys.
         if pass_phrases::serves() || !material::is_hidden(settings) {
-            registry.of(settings, &host.log_name())?;
+            registry.prepare(settings, &host.log_name())?;
         }
     }
     Ok(())
@@ -105,15 +112,30 @@ pub(crate) enum NotEncrypted {
 }
 
 impl Registry {
-    fn of(&mut self, settings: &SslProxy, host: &str) -> Result<Arc<TlsSettings>, String> {
-        if let Some((_, made)) = self.made.iter().find(|(known, _)| is_same(known, settings)) {
-            return made.clone();
+    fn known(&self, settings: &SslProxy) -> Option<Made> {
+        let mut all = self.made.iter().chain(&self.combined);
+        all.find(|(known, _)| is_same(known, settings)).map(|(_, made)| made.clone())
+    }
+
+    /// Makes what a set needs, unless it is known.
+    fn prepare(&mut self, settings: &SslProxy, host: &str) -> Result<(), String> {
+        if self.known(settings).is_none() {
+            let made = make(settings, &self.material, host, &mut self.notes)?;
+            self.made.push((settings.clone(), Ok(Arc::new(made))));
+        }
+        Ok(())
+    }
+
+    /// What a set needs, made if it is not known.
+    fn of(&mut self, settings: &SslProxy, host: &str) -> Made {
+        if let Some(made) = self.known(settings) {
+            return made;
         }
         let made = make(settings, &self.material, host, &mut self.notes).map(Arc::new);
-        if self.made.len() >= MADE_MAX {
-            drop(self.made.remove(0));
+        if self.combined.len() >= COMBINED_MAX {
+            self.combined.pop_front();
         }
-        self.made.push((settings.clone(), made.clone()));
+        self.combined.push_back((settings.clone(), made.clone()));
         made
     }
 }
