@@ -136,7 +136,7 @@ fn string(text: &str, options: Options) -> String {
     outcome(value, &request)
 }
 
-const HTACCESS: Options = Options { restricted: true, ssl_require: false, page: false, ssl: false };
+const HTACCESS: Options = Options { restricted: true, ssl_require: false, page: false, ssl: false, health: false };
 
 /// Compares every line `expression<TAB>outcome`.
 fn check(table: &str, evaluate: impl Fn(&str) -> String) {
@@ -172,7 +172,7 @@ fn files_can_be_read_outside_of_htaccess() {
 
 #[test]
 fn ssl_require_compares_by_length_first() {
-    let options = Options { ssl_require: true, ssl: true, page: false, restricted: false };
+    let options = Options { ssl_require: true, ssl: true, ..Options::default() };
     assert_eq!(condition("'9' lt '10'", options), "true");
     assert_eq!(condition("'9' < '10'", options), "true");
     assert_eq!(condition("'b' < 'a'", options), "false");

@@ -37,7 +37,7 @@ const ANYWHERE: Allowed = Allowed::FILEINFO.or(Allowed::KEPT_NOWHERE);
 const DIRECTIVES: &[Directive] = &[
     row("ProxyHCTemplate", ANYWHERE, Words(add_health_template), "", "Health check template").differs("Not in `.htaccess`."),
     row("ProxyHCExpr", ANYWHERE, Raw(add_health_expr), "", "Define a health check condition ruleset expression").differs("Not in `.htaccess`."),
-    row("ProxyHCTPsize", Allowed::SERVER, Take1(check_size), "16", "Set size of health check thread pool").without_effect("All checks run at the same time in one thread."),
+    row("ProxyHCTPsize", Allowed::GLOBAL, Take1(check_size), "16", "Set size of health check thread pool").without_effect("All checks run at the same time in one thread."),
 ];
 
 fn check_size(_: &mut Cmd<'_>, value: &str) -> Outcome {

@@ -280,7 +280,7 @@ fn balancer(
             BalancerLine::Member(worker) => {
                 // As in Apache, the first line about a member counts.
                 if !workers.iter().any(|one| one.target == worker.target) {
-                    workers.push(worker.clone());
+                    workers.push(Worker::clone(worker));
                 }
             }
         }

@@ -15,7 +15,7 @@ pub(super) enum BalancerLine {
     /// `ProxyPass`, `<Proxy>` or `ProxySet`.
     Parameters(BalancerParameters),
     /// `BalancerMember`
-    Member(Worker),
+    Member(Box<Worker>),
 }
 
 /// A line about the balancer of this name.

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conf::Listed;
 use conf::expr::Expr;
 use conf::values::{atoi, duration};
-
-use super::settings::ProxyServer;
 
 /// How often a member is checked if its line does not say.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -72,14 +71,20 @@ pub(crate) struct Health {
 
 impl Health {
     /// Sets `hc…=value`, with the templates and conditions of a server. `Err`: the message after the name of the directive.
-    pub(super) fn set(&mut self, key: &str, value: &str, conf: &ProxyServer) -> Result<(), String> {
+    pub(super) fn set(
+        &mut self,
+        key: &str,
+        value: &str,
+        templates: &Listed<Arc<HealthTemplate>>,
+        exprs: &Listed<Arc<HealthExpr>>,
+    ) -> Result<(), String> {
         let count = |name: &str| {
             let number = u32::try_from(atoi(value));
             number.map_err(|_| format!("{name} must be a positive value"))
         };
         match key.to_ascii_lowercase().as_str() {
             "hctemplate" => {
-                let template = conf.health_templates.iter().find(|one| one.name.eq_ignore_ascii_case(value));
+                let template = templates.iter().find(|one| one.name.eq_ignore_ascii_case(value));
                 let template = template.ok_or_else(|| format!("Unknown ProxyHCTemplate name: {value}"))?;
                 self.changed_by(&template.health);
             }
@@ -108,7 +113,7 @@ impl Health {
             }
             "hcuri" => self.uri = Some(value.to_string()),
             "hcexpr" => {
-                let condition = conf.health_exprs.iter().find(|one| one.name.eq_ignore_ascii_case(value));
+                let condition = exprs.iter().find(|one| one.name.eq_ignore_ascii_case(value));
                 let condition = condition.ok_or_else(|| format!("Unknown health check condition expr: {value}"))?;
                 self.condition = Some(condition.clone());
             }

@@ -149,9 +149,14 @@ fn pass_options<'a>(
 fn set_parameter(cmd: &Cmd<'_>, parameters: &mut Parameters, key: &str, value: &str) -> Result<(), String> {
     let is_health = key.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("hc"));
     match is_health && cmd.context.language.has_module("proxy_hcheck_module") {
-        true => parameters.health.set(key, value, cmd.server.get()),
+        true => set_health(cmd, &mut parameters.health, key, value),
         false => parameters.set(key, value),
     }
+}
+
+fn set_health(cmd: &Cmd<'_>, health: &mut Health, key: &str, value: &str) -> Result<(), String> {
+    let conf = cmd.server.get::<ProxyServer>();
+    health.set(key, value, &conf.health_templates, &conf.health_exprs)
 }
 
 /// Apache accepts the directives of mod_proxy_hcheck in `.htaccess`, where they come too late.
@@ -186,7 +191,7 @@ pub(crate) fn add_health_expr(cmd: &mut Cmd<'_>, mut rest: &str) -> Outcome {
         Refusal::expression(2, 0, &error, format!("Could not parse expression \"{text}\": {error}"))
     })?;
     let one = Arc::new(HealthExpr { name, expr });
-    Ok(cmd.server_push(|s: &mut ProxyServer| &mut s.health_exprs, one)?)
+    cmd.server_push(|s: &mut ProxyServer| &mut s.health_exprs, one)
 }
 
 /// The text between a brace at the beginning and the one that closes it, and what comes behind. Braces are quotes here, too.
@@ -214,11 +219,11 @@ pub(crate) fn add_health_template(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome 
     for (pair, number) in pairs.iter().zip(2..) {
         let message = "Invalid ProxyHCTemplate parameter. Parameter must be in the form 'key=value'";
         let (key, value) = pair.split_once('=').ok_or(message).in_argument(number)?;
-        let set = health.set(key, value, cmd.server.get());
+        let set = set_health(cmd, &mut health, key, value);
         set.map_err(|why| format!("ProxyHCTemplate: {why} {key}={value}; {name}")).in_argument(number)?;
     }
     let one = Arc::new(HealthTemplate { name: name.clone(), health });
-    Ok(cmd.server_push(|s: &mut ProxyServer| &mut s.health_templates, one)?)
+    cmd.server_push(|s: &mut ProxyServer| &mut s.health_templates, one)
 }
 
 /// The regular expression in argument `number`.
@@ -319,7 +324,7 @@ pub(super) fn add_member(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
         set.map_err(|why| format!("BalancerMember {why}")).in_argument(number)?;
     }
     let target = absolute(cmd, member);
-    define_balancer(cmd, name, BalancerLine::Member(Worker { target, parameters }));
+    define_balancer(cmd, name, BalancerLine::Member(Box::new(Worker { target, parameters })));
     Ok(())
 }
 
