@@ -78,7 +78,7 @@ impl Allowed {
             if self.0 & Allowed::KEPT_NOWHERE.0 == 0 { "anywhere" } else { "anywhere [no per-dir config]" }
         } else if self.0 & Allowed::SERVER.0 != 0 {
             "only outside <Directory>, <Files>, <Location>, or <If>"
-        } else if self.0 & Allowed::NOTHING_KEPT.0 == Allowed::NOTHING_KEPT.0 {
+        } else if self.0 & Allowed::KEPT_NOWHERE.0 != 0 {
             "anywhere [no per-dir config]"
         } else if overrides & Allowed::AT_SERVER_LEVEL.0 != 0 {
             "anywhere"
