@@ -15,6 +15,7 @@ pub mod http1;
 pub mod pool;
 mod remote;
 mod session;
+mod shared;
 mod stream;
 mod tls;
 
@@ -23,5 +24,6 @@ pub use connect::{NoConnection, connect, connect_plain};
 pub use connection::Connection;
 pub use duplex::Duplex;
 pub use remote::{Address, Keep, Kind, RemoteServer};
+pub use shared::share;
 pub use stream::{Stream, is_quiet};
 pub use tls::{PeerCheck, Tls, TlsSettings};

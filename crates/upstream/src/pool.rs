@@ -1,4 +1,4 @@
-//! Connections that stay open between requests: each child has its own.
+//! Connections that stay open between requests: those of a child, and those that all children [share](crate::shared).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,6 +8,7 @@ use sys::time::Instant;
 
 use crate::connection::Connection;
 use crate::remote::{Keep, Kind};
+use crate::shared;
 
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
@@ -82,6 +83,11 @@ impl Drop for AwaitedResponse {
 /// Takes the kept connection that was used last, within this time if one is given. Forgets those that the server has
 /// closed, or over which it has sent what nobody has asked for.
 pub fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
+    own(kind, keep, within).or_else(|| shared(kind, keep, within))
+}
+
+/// Takes one of the child's own.
+fn own(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
     let mut connections = connections();
     let all = connections.as_mut()?;
     let one = all.get_mut(kind)?;
@@ -92,9 +98,28 @@ pub fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connect
     taken
 }
 
+/// Takes one that all children share.
+fn shared(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
+    let address = kind.plain()?;
+    loop {
+        let (socket, since) = shared::take(address)?;
+        let mut connection = Connection::from(socket);
+        if !is_good(&mut connection, since, keep.idle) {
+            continue;
+        }
+        if within.is_none_or(|time| since.elapsed() <= time) {
+            return Some(connection);
+        }
+        // It is for a request that may be sent twice.
+        let _ = connection.into_descriptor().map(|socket| shared::put(address, socket, since));
+        return None;
+    }
+}
+
 /// Keeps a connection, unless a request waits for the process at its other end. The one that has been idle for the
 /// longest time makes room for it.
 pub fn give(kind: Kind, keep: Keep, connection: Connection) {
+    let Some(connection) = offered(&kind, connection) else { return };
     let mut connections = connections();
     let all = connections.get_or_insert_default();
     if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
@@ -116,6 +141,24 @@ pub fn give(kind: Kind, keep: Keep, connection: Connection) {
     }
     if one.is_empty() {
         all.remove(&kind);
+    }
+}
+
+/// Gives a connection to all children, if this one has enough. Returns the one that it keeps.
+fn offered(kind: &Kind, connection: Connection) -> Option<Connection> {
+    let Some((address, most)) = kind.plain().and_then(|address| Some((address, shared::own_of(address)?))) else {
+        return Some(connection);
+    };
+    let has_enough = match most {
+        0 => true,
+        most => connections().as_ref().and_then(|all| all.get(kind)).is_some_and(|one| one.idle.len() >= most),
+    };
+    if !has_enough {
+        return Some(connection);
+    }
+    match connection.into_descriptor() {
+        Ok(socket) => shared::put(address, socket, Instant::now()).err().map(Connection::from),
+        Err(encrypted) => Some(encrypted),
     }
 }
 

@@ -60,3 +60,10 @@ pub struct Kind {
     address: Address,
     tls: Option<TlsIdentity>,
 }
+
+impl Kind {
+    /// The address, if the connections are not encrypted.
+    pub(crate) fn plain(&self) -> Option<&Address> {
+        self.tls.is_none().then_some(&self.address)
+    }
+}

@@ -20,6 +20,7 @@ mod schemes;
 mod serve;
 mod set;
 mod settings;
+mod sharing;
 mod status;
 mod target;
 mod worker;
@@ -52,6 +53,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::HandlerName(set::check_handler),
         Hook::Start(encryption::prepare),
+        Hook::Start(sharing::share),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.

@@ -19,6 +19,11 @@ pub(crate) static SCHEMES: &[&Scheme] = &[
     &mod_proxy_wstunnel::SECURE_SCHEME,
 ];
 
+/// The protocol of this name.
+pub(super) fn scheme_named(name: &str) -> Option<&'static Scheme> {
+    SCHEMES.iter().find(|scheme| scheme.name == name).copied()
+}
+
 /// The port of a URL that names none.
 pub(crate) fn port_of(name: &str) -> u16 {
     SCHEMES.iter().find(|scheme| scheme.name == name).map_or(0, |scheme| scheme.port)

@@ -156,3 +156,36 @@ fn large_bodies() {
         assert!(text.contains("\nExpect: 100-continue\n") && text.ends_with("\n\nabc"), "{mpm}: {text}");
     }
 }
+
+/// Children of prefork, each with a client of its own, need one connection if they need it one after the other; and whoever
+/// must not meet a connection that the server is about to close does not.
+#[test]
+fn children_share_connections() {
+    let site = Site::new();
+    let origin = Origin::start(site.ip);
+    let text = configuration(&origin) + "StartServers 8\nMinSpareServers 1\nMaxRequestWorkers 8\nServerLimit 8\n";
+    let mut server = Server::start(Mpm::Prefork, &site, &text);
+    server.allow("server reached MaxRequestWorkers setting");
+    let ask_all = |server: &Server<'_>| {
+        let mut clients: Vec<_> = (0..6).map(|_| server.client()).collect();
+        for _ in 0..5 {
+            for client in &mut clients {
+                assert_eq!(client.get("/app/bare").text(), "hi");
+            }
+        }
+        for client in &mut clients {
+            let response = client.request("POST /app/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\na");
+            assert!(response.text().ends_with("\na"), "{}", response.text());
+        }
+    };
+    ask_all(&server);
+    assert_eq!(origin.connections.load(Ordering::Relaxed), 1);
+    // The connections of a former configuration are not those of the next.
+    server.restart(sys::signal::Signal::USR1);
+    ask_all(&server);
+    assert_eq!(origin.connections.load(Ordering::Relaxed), 2);
+    // All are lost at once.
+    origin.close_all();
+    ask_all(&server);
+    assert_eq!(origin.connections.load(Ordering::Relaxed), 3);
+}
