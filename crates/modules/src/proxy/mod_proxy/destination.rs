@@ -1,5 +1,6 @@
 //! The destination of a request: the address of a backend, and what is configured for it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use server::Request;
@@ -19,10 +20,9 @@ use super::worker::Parameters;
 const MAX: usize = 64;
 
 /// The settings of a backend.
-pub(super) fn parameters(request: &Request, target: &Target) -> Option<Parameters> {
+pub(super) fn parameters<'r>(request: &'r Request, target: &Target) -> Option<Cow<'r, Parameters>> {
     let conf = request.host::<ProxyServer>();
-    let workers: Vec<_> = conf.workers.iter().map(|worker| &**worker).collect();
-    Parameters::of(&workers, target)
+    Parameters::of(conf.workers.entries().iter().map(|(worker, _)| &**worker), target)
 }
 
 /// The destination of a request whose target is a balancer: this member.
@@ -36,8 +36,8 @@ pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, atte
         path = "/";
     }
     target.path.push_str(path);
-    let parameters = Some(member.worker.parameters.clone());
-    Destination { attempt: Some(attempt), ..destination_with(request, target, parameters) }
+    let known = Some(&member.worker.parameters);
+    Destination { attempt: Some(attempt), ..destination_with(request, target, known) }
 }
 
 /// The destination of a request with this target.
@@ -45,16 +45,17 @@ pub(super) fn destination(request: &Request, mut target: Target) -> Destination 
     // The choice of the backend depends on it, too.
     target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let known = parameters(request, &target);
-    destination_with(request, target, known)
+    destination_with(request, target, known.as_deref())
 }
 
 /// The destination of a target for which this is configured.
-fn destination_with(request: &Request, target: Target, known: Option<Parameters>) -> Destination {
+fn destination_with(request: &Request, target: Target, known: Option<&Parameters>) -> Destination {
     let scheme = scheme(request, &target.scheme);
     // Nothing is configured for a backend that only a rule names: its connections serve one request each.
     let reuses = |known: &Parameters| known.reuse.unwrap_or(scheme.is_some_and(|scheme| scheme.reuse));
-    let is_kept = known.as_ref().is_some_and(reuses);
-    let known = known.unwrap_or_default();
+    let is_kept = known.is_some_and(reuses);
+    let nothing = Parameters::default();
+    let known = known.unwrap_or(&nothing);
     let conf = request.host::<ProxyServer>();
     let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
     let timeout = known.timeout.unwrap_or(own);
@@ -77,8 +78,8 @@ fn destination_with(request: &Request, target: Target, known: Option<Parameters>
         keep: Some(keep).filter(|_| is_kept),
         tls: None,
     };
-    let default = scheme.and_then(|scheme| scheme.upgrade).map(str::to_string);
-    let upgrade = known.upgrade.or(default).filter(|protocol| !protocol.eq_ignore_ascii_case("NONE"));
+    let upgrade = known.upgrade.as_deref().or(scheme.and_then(|scheme| scheme.upgrade));
+    let upgrade = upgrade.filter(|protocol| !protocol.eq_ignore_ascii_case("NONE")).map(str::to_string);
     Destination {
         target,
         server,

@@ -63,9 +63,8 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         }
         set(request, &target);
     }
-    let balancer = of_url(request, &target.url());
     request.note_step(scheme.module.trim_end_matches("_module"), None, |request| {
-        if let Some(balancer) = balancer {
+        if let Some(balancer) = of_url(request, &target.url()) {
             return balancer.description();
         }
         let destination = destination(request, target);

@@ -1,5 +1,6 @@
 //! The settings of a backend in `ProxyPass`, `<Proxy>`, `ProxySet` and `BalancerMember`: `key=value`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use conf::values::{atoi, duration, one_of};
@@ -133,8 +134,22 @@ impl Parameters {
 
     /// The settings of `later`, and otherwise those of this one.
     pub(super) fn changed_by(&mut self, later: &Parameters) {
-        let Parameters { timeout, connect, reuse, max, idle, flush, upgrade, .. } = later.clone();
-        let Parameters { retry, route, redirect, factor, set, status, .. } = later.clone();
+        let Parameters {
+            timeout,
+            connect,
+            reuse,
+            max,
+            idle,
+            flush,
+            upgrade,
+            retry,
+            route,
+            redirect,
+            factor,
+            set,
+            status,
+            health,
+        } = later.clone();
         self.timeout = timeout.or(self.timeout);
         self.connect = connect.or(self.connect);
         self.reuse = reuse.or(self.reuse);
@@ -148,18 +163,24 @@ impl Parameters {
         self.factor = factor.or(self.factor);
         self.set = set.or(self.set);
         self.status = self.status.then(status);
-        self.health.changed_by(&later.health);
+        self.health.changed_by(&health);
     }
 
     /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.
-    pub(super) fn of(workers: &[&Worker], target: &Target) -> Option<Parameters> {
-        let covering = || workers.iter().filter(|worker| worker.target.covers(target));
+    pub(super) fn of<'w>(
+        workers: impl Iterator<Item = &'w Worker> + Clone,
+        target: &Target,
+    ) -> Option<Cow<'w, Parameters>> {
+        let mut covering = workers.filter(|worker| worker.target.covers(target));
         let length =
-            |worker: &&&Worker| (worker.target.path.trim_end_matches('/').len(), worker.target.socket.is_some());
-        let longest = covering().map(|worker| length(&worker)).max()?;
-        let mut all = Parameters::default();
-        covering().filter(|worker| length(worker) == longest).for_each(|worker| all.changed_by(&worker.parameters));
-        Some(all)
+            |worker: &&Worker| (worker.target.path.trim_end_matches('/').len(), worker.target.socket.is_some());
+        let longest = covering.clone().map(|worker| length(&worker)).max()?;
+        let is_longest = |worker: &&Worker| length(worker) == longest;
+        let first = Cow::Borrowed(&covering.find(is_longest)?.parameters);
+        Some(covering.filter(is_longest).fold(first, |mut all, worker| {
+            all.to_mut().changed_by(&worker.parameters);
+            all
+        }))
     }
 }
 
@@ -186,7 +207,7 @@ mod tests {
             worker("fcgi://h/a", &[("timeout", "2"), ("max", "5")]),
             worker("fcgi://h/a/", &[("timeout", "3"), ("disablereuse", "off"), ("ttl", "9")]),
         ];
-        let of = |url| Parameters::of(&workers.iter().collect::<Vec<_>>(), &Target::parse(url).expect("a URL"));
+        let of = |url| Parameters::of(workers.iter(), &Target::parse(url).expect("a URL")).map(Cow::into_owned);
         let seconds = |count| Some(Duration::from_secs(count));
         let want = Parameters { timeout: seconds(1), reuse: Some(true), ..Parameters::default() };
         assert_eq!(of("fcgi://h/b"), Some(want));
