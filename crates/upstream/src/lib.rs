@@ -24,6 +24,6 @@ pub use connect::{NoConnection, connect, connect_plain};
 pub use connection::Connection;
 pub use duplex::Duplex;
 pub use remote::{Address, Keep, Kind, RemoteServer};
-pub use shared::share;
+pub use shared::{share, tidy};
 pub use stream::{Stream, is_quiet};
 pub use tls::{PeerCheck, Tls, TlsSettings};

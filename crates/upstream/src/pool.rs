@@ -13,9 +13,6 @@ use crate::shared;
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
 
-/// How long a connection may be idle if the configuration does not say.
-const IDLE: Duration = Duration::from_secs(60);
-
 /// An idle connection, and since when.
 type Idle = (Connection, Instant);
 
@@ -40,7 +37,7 @@ impl Connections {
         while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
             && let Some((mut connection, since)) = kept.pop()
         {
-            if is_good(&mut connection, since, keep.idle) {
+            if is_good(&mut connection, since, keep) {
                 return Some(connection);
             }
         }
@@ -83,7 +80,7 @@ impl Drop for AwaitedResponse {
 /// Takes the kept connection that was used last, within this time if one is given. Forgets those that the server has
 /// closed, or over which it has sent what nobody has asked for.
 pub fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
-    own(kind, keep, within).or_else(|| shared(kind, keep, within))
+    own(kind, keep, within).or_else(|| shared::take(kind.plain()?, keep, within).map(Connection::from))
 }
 
 /// Takes one of the child's own.
@@ -98,24 +95,6 @@ fn own(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> 
     taken
 }
 
-/// Takes one that all children share.
-fn shared(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
-    let address = kind.plain()?;
-    loop {
-        let (socket, since) = shared::take(address)?;
-        let mut connection = Connection::from(socket);
-        if !is_good(&mut connection, since, keep.idle) {
-            continue;
-        }
-        if within.is_none_or(|time| since.elapsed() <= time) {
-            return Some(connection);
-        }
-        // It is for a request that may be sent twice.
-        let _ = connection.into_descriptor().map(|socket| shared::put(address, socket, since));
-        return None;
-    }
-}
-
 /// Keeps a connection, unless a request waits for the process at its other end. The one that has been idle for the
 /// longest time makes room for it.
 pub fn give(kind: Kind, keep: Keep, connection: Connection) {
@@ -123,14 +102,13 @@ pub fn give(kind: Kind, keep: Keep, connection: Connection) {
     let mut connections = connections();
     let all = connections.get_or_insert_default();
     if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
-        all.values_mut().for_each(|one| one.idle.retain_mut(|(connection, since)| is_good(connection, *since, None)));
+        all.values_mut().for_each(|one| one.idle.retain_mut(|(connection, since)| is_good(connection, *since, keep)));
         all.retain(|_, one| !one.is_empty());
     }
     let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
     let one = all.entry(kind.clone()).or_default();
     let Connections { idle: kept, awaited_responses } = &mut *one;
-    let limit = keep.idle.unwrap_or(IDLE);
-    kept.retain(|(_, since)| since.elapsed() < limit);
+    kept.retain(|(_, since)| keep.allows(*since));
     if kept.len() >= keep.max && !kept.is_empty() {
         kept.remove(0).0.close();
     }
@@ -163,8 +141,8 @@ fn offered(kind: &Kind, connection: Connection) -> Option<Connection> {
 }
 
 /// Whether a connection may be used: it is not too old, and its other end has neither closed it nor sent anything.
-fn is_good(connection: &mut Connection, since: Instant, limit: Option<Duration>) -> bool {
-    since.elapsed() < limit.unwrap_or(IDLE) && connection.is_quiet()
+fn is_good(connection: &mut Connection, since: Instant, keep: Keep) -> bool {
+    keep.allows(since) && connection.is_quiet()
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use sys::time::Instant;
+
 use crate::tls::{Tls, TlsIdentity};
 
 /// The address of a server.
@@ -30,6 +32,16 @@ pub struct Keep {
     pub max: usize,
     /// How long, if there is a limit.
     pub idle: Option<Duration>,
+}
+
+/// How long a connection may be idle if the configuration does not say.
+const IDLE: Duration = Duration::from_secs(60);
+
+impl Keep {
+    /// Whether a connection may be used that has been idle since then.
+    pub(crate) fn allows(self, since: Instant) -> bool {
+        since.elapsed() < self.idle.unwrap_or(IDLE)
+    }
 }
 
 /// A server that already runs.

@@ -4,21 +4,32 @@
 //! it out. Nobody serves the socket, and nobody waits for it. So there are as many connections to a server as requests at a time, not as
 //! many as there are children: of a hundred children of prefork, each would have its own.
 //!
-//! Encrypted connections stay with their child, which has their keys.
+//! Descriptors that wait count towards a limit of the kernel, which concerns everything that this user sends in the same way: so few
+//! wait, and the parent [removes](tidy) those that have ended. Encrypted connections stay with their child, which has their keys.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use sys::local::{self, SocketKind};
+use sys::rlimit::{self, Limit};
 use sys::time::Instant;
 
-use crate::remote::Address;
+use crate::remote::{Address, Keep};
+use crate::stream::is_quiet;
 
 /// For how many servers there are sockets: each takes two descriptors.
 const SERVERS_MAX: usize = 128;
+/// How many connections to a server wait at most.
+const WAITING_MAX: usize = 64;
+/// The part of the descriptors of a process that may wait in all sockets: one of so many. A reload has twice as many for a moment.
+const DESCRIPTORS_PART: u64 = 8;
+/// How many connections a request looks at, that needs a young one.
+const LOOKS: usize = 8;
+/// The length of a message: since when the connection is idle.
+const MESSAGE: usize = size_of::<u64>();
 
 /// What the children of one configuration share.
 #[derive(Debug, Default)]
@@ -26,6 +37,8 @@ struct Shared {
     mailboxes: HashMap<Address, Mailbox>,
     /// How many idle connections to a server a child keeps for itself.
     own: usize,
+    /// How many wait for a server at most.
+    most: usize,
 }
 
 /// A socket in which descriptors wait.
@@ -33,9 +46,37 @@ struct Shared {
 struct Mailbox {
     into: OwnedFd,
     out: OwnedFd,
+    keep: Keep,
+}
+
+impl Mailbox {
+    /// How many connections wait.
+    fn waiting(&self) -> usize {
+        let bytes = sys::file::waiting(&self.out).unwrap_or(0);
+        usize::try_from(bytes).unwrap_or(usize::MAX) / MESSAGE
+    }
+
+    fn put(&self, connection: &OwnedFd, since: Instant) -> bool {
+        let message = since.nanoseconds().to_ne_bytes();
+        local::send(&self.into, &message, &[connection.as_fd()]).is_ok_and(|length| length == MESSAGE)
+    }
+
+    fn take(&self) -> Option<(OwnedFd, Instant)> {
+        let (mut message, mut descriptors) = ([0; MESSAGE], Vec::with_capacity(1));
+        // What is sent at once with a descriptor is received at once.
+        let length = local::receive(&self.out, &mut message, &mut descriptors).ok()?;
+        let connection = descriptors.pop().filter(|_| length == MESSAGE)?;
+        let now = Instant::now();
+        let age = now.nanoseconds().saturating_sub(u64::from_ne_bytes(message));
+        Some((connection, now.checked_sub(Duration::from_nanos(age)).unwrap_or(now)))
+    }
 }
 
 static SHARED: RwLock<Option<Shared>> = RwLock::new(None);
+
+fn shared() -> RwLockReadGuard<'static, Option<Shared>> {
+    SHARED.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Lets the children that are started from now on share their connections to these servers. `own`: how many idle ones to a server a
 /// child keeps for itself. For the parent, before it starts children; the children of a former configuration share theirs with
@@ -43,13 +84,13 @@ static SHARED: RwLock<Option<Shared>> = RwLock::new(None);
 ///
 /// # Errors
 /// There are no descriptors for the sockets; then nothing is shared.
-pub fn share(servers: impl Iterator<Item = Address>, own: usize) -> io::Result<()> {
+pub fn share(servers: impl Iterator<Item = (Address, Keep)>, own: usize) -> io::Result<()> {
     let mut mailboxes = HashMap::new();
     let mut result = Ok(());
-    for address in servers {
+    for (address, keep) in servers {
         if mailboxes.len() < SERVERS_MAX && !mailboxes.contains_key(&address) {
             match local::pair(SocketKind::Stream) {
-                Ok((into, out)) => mailboxes.insert(address, Mailbox { into, out }),
+                Ok((into, out)) => mailboxes.insert(address, Mailbox { into, out, keep }),
                 Err(error) => {
                     result = Err(error);
                     mailboxes.clear();
@@ -58,40 +99,61 @@ pub fn share(servers: impl Iterator<Item = Address>, own: usize) -> io::Result<(
             };
         }
     }
-    *SHARED.write().unwrap_or_else(PoisonError::into_inner) = Some(Shared { mailboxes, own });
+    let descriptors = rlimit::get(Limit::Descriptors).soft.unwrap_or(u64::MAX) / DESCRIPTORS_PART;
+    let each = usize::try_from(descriptors).unwrap_or(usize::MAX) / mailboxes.len().max(1);
+    let shared = Shared { mailboxes, own, most: each.min(WAITING_MAX) };
+    *SHARED.write().unwrap_or_else(PoisonError::into_inner) = Some(shared);
     result
+}
+
+/// Removes connections that have ended, or have been idle for too long. For the parent, now and then.
+pub fn tidy() {
+    for mailbox in shared().iter().flat_map(|shared| shared.mailboxes.values()) {
+        for _ in 0..mailbox.waiting() {
+            let Some((connection, since)) = mailbox.take() else { break };
+            if mailbox.keep.allows(since) && is_quiet(&connection) {
+                mailbox.put(&connection, since);
+            }
+        }
+    }
 }
 
 /// How many idle connections to a server a child keeps for itself. `None`: all, since nobody shares them.
 pub(crate) fn own_of(address: &Address) -> Option<usize> {
-    let shared = SHARED.read().unwrap_or_else(PoisonError::into_inner);
-    shared.as_ref().filter(|shared| shared.mailboxes.contains_key(address)).map(|shared| shared.own)
+    shared().as_ref().filter(|shared| shared.mailboxes.contains_key(address)).map(|shared| shared.own)
 }
 
 /// Gives an idle connection to all children. `Err`: there is no room.
 pub(crate) fn put(address: &Address, connection: Arc<OwnedFd>, since: Instant) -> Result<(), Arc<OwnedFd>> {
-    let shared = SHARED.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(mailbox) = shared.as_ref().and_then(|shared| shared.mailboxes.get(address)) else {
+    let shared = shared();
+    let Some((shared, mailbox)) = shared.as_ref().and_then(|shared| Some((shared, shared.mailboxes.get(address)?)))
+    else {
         return Err(connection);
     };
-    let message = since.nanoseconds().to_ne_bytes();
-    match local::send(&mailbox.into, &message, &[connection.as_fd()]) {
-        Ok(length) if length == message.len() => Ok(()),
-        _ => Err(connection),
-    }
+    let most = shared.most.min(mailbox.keep.max);
+    if mailbox.waiting() < most && mailbox.put(&connection, since) { Ok(()) } else { Err(connection) }
 }
 
-/// Takes the connection that has waited longest, and since when it is idle.
-pub(crate) fn take(address: &Address) -> Option<(Arc<OwnedFd>, Instant)> {
-    let shared = SHARED.read().unwrap_or_else(PoisonError::into_inner);
+/// Takes a connection that is good, and was in use within this time, if one is given. The one that has waited longest comes first.
+pub(crate) fn take(address: &Address, keep: Keep, within: Option<Duration>) -> Option<Arc<OwnedFd>> {
+    let shared = shared();
     let mailbox = shared.as_ref()?.mailboxes.get(address)?;
-    let (mut message, mut descriptors) = ([0; 8], Vec::with_capacity(1));
-    // What is sent at once with a descriptor is received at once.
-    let length = local::receive(&mailbox.out, &mut message, &mut descriptors).ok()?;
-    let connection = descriptors.pop().filter(|_| length == message.len())?;
-    let now = Instant::now();
-    let age = now.nanoseconds().saturating_sub(u64::from_ne_bytes(message));
-    Some((Arc::new(connection), now.checked_sub(Duration::from_nanos(age)).unwrap_or(now)))
+    let mut looks = LOOKS;
+    loop {
+        let (connection, since) = mailbox.take()?;
+        if !keep.allows(since) || !is_quiet(&connection) {
+            continue;
+        }
+        if within.is_none_or(|time| since.elapsed() <= time) {
+            return Some(Arc::new(connection));
+        }
+        // It is for a request that may be sent twice.
+        mailbox.put(&connection, since);
+        looks -= 1;
+        if looks == 0 {
+            return None;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -103,18 +165,29 @@ mod tests {
     #[test]
     fn what_is_put_is_taken_once() {
         let (known, other) = (Address::Unix("/shared/known".into()), Address::Unix("/shared/other".into()));
-        share([known.clone(), known.clone()].into_iter(), 3).expect("a socket");
+        let keep = Keep { max: 40, idle: None };
+        share([(known.clone(), keep), (known.clone(), keep)].into_iter(), 3).expect("a socket");
         assert_eq!((own_of(&known), own_of(&other)), (Some(3), None));
-        assert!(take(&known).is_none(), "nothing is there yet");
-        let descriptor = || -> Arc<OwnedFd> { Arc::new(UnixStream::pair().expect("a pair").0.into()) };
-        assert!(put(&other, descriptor(), Instant::now()).is_err(), "nobody shares it");
-        let since = Instant::now();
-        put(&known, descriptor(), since).expect("room");
-        put(&known, descriptor(), Instant::now()).expect("room");
-        let (_, first) = take(&known).expect("the first");
-        assert!(first.saturating_duration_since(since) < Duration::from_millis(1), "it has waited longest");
-        assert!(take(&known).is_some() && take(&known).is_none());
-        let room = (0..10_000).take_while(|_| put(&known, descriptor(), since).is_ok()).count();
-        assert!((100..10_000).contains(&room), "{room}");
+        let take = |within| take(&known, keep, within);
+        assert!(take(None).is_none(), "nothing is there yet");
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            ours.set_nonblocking(true).expect("it does not block");
+            (Arc::new(OwnedFd::from(ours)), theirs)
+        };
+        assert!(put(&other, pair().0, Instant::now()).is_err(), "nobody shares it");
+        let ((one, theirs), (two, gone)) = (pair(), pair());
+        put(&known, two, Instant::now()).expect("room");
+        put(&known, one, Instant::now()).expect("room");
+        drop(gone);
+        assert!(take(Some(Duration::ZERO)).is_none(), "the one that is good was not in use just now");
+        assert!(take(None).is_some() && take(None).is_none(), "it stays for others");
+        drop(theirs);
+        let all: Vec<_> = (0..50).map(|_| pair()).collect();
+        let room = all.iter().take_while(|(ours, _)| put(&known, ours.clone(), Instant::now()).is_ok()).count();
+        assert_eq!(room, 40);
+        drop(all);
+        tidy();
+        assert!(put(&known, pair().0, Instant::now()).is_ok(), "those that have ended are gone");
     }
 }

@@ -54,6 +54,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::HandlerName(set::check_handler),
         Hook::Start(encryption::prepare),
         Hook::Start(sharing::share),
+        Hook::Tick(|_| upstream::tidy()),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.

@@ -11,6 +11,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use conf::directive::Args::{Raw, Take1, Words};
 use conf::values::atoi;
@@ -23,6 +24,7 @@ use sys::event_loop::EventLoop;
 use sys::signal_fd::SignalFd;
 use sys::watch::{Interest, watch};
 
+use self::check::Failure;
 use super::mod_proxy::{Balancer, Member, Status, add_health_expr, add_health_template, all};
 
 pub(crate) static MODULE: Module = Module {
@@ -37,7 +39,7 @@ const ANYWHERE: Allowed = Allowed::FILEINFO.or(Allowed::KEPT_NOWHERE);
 const DIRECTIVES: &[Directive] = &[
     row("ProxyHCTemplate", ANYWHERE, Words(add_health_template), "", "Health check template").differs("Not in `.htaccess`."),
     row("ProxyHCExpr", ANYWHERE, Raw(add_health_expr), "", "Define a health check condition ruleset expression").differs("Not in `.htaccess`."),
-    row("ProxyHCTPsize", Allowed::GLOBAL, Take1(check_size), "16", "Set size of health check thread pool").without_effect("All checks run at the same time in one thread."),
+    row("ProxyHCTPsize", Allowed::GLOBAL, Take1(check_size), "16", "Set size of health check thread pool").without_effect("One thread makes all checks, sixteen at the same moment."),
 ];
 
 fn check_size(_: &mut Cmd<'_>, value: &str) -> Outcome {
@@ -70,8 +72,11 @@ async fn live(balancers: &[Arc<Balancer>], orders: &SignalFd) -> io::Result<()> 
     let order = watch(orders.descriptor(), Interest::READABLE)?;
     let members = balancers.iter().flat_map(|balancer| balancer.members.iter().map(move |member| (balancer, member)));
     let mut all: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
-    for (balancer, member) in members.filter(|(_, member)| member.worker.parameters.health.method().is_some()) {
-        all.push(Box::pin(watch_over(balancer, member)));
+    let checked = members.filter(|(_, member)| member.worker.parameters.health.method().is_some());
+    for (number, (balancer, member)) in checked.enumerate() {
+        // Not all at once, if there are many.
+        let delay = APART * u32::try_from(number / AT_ONCE).unwrap_or(u32::MAX);
+        all.push(Box::pin(watch_over(balancer, member, delay)));
     }
     let mut order =
         pin!(poll_fn(|cx| match order.poll_read_ready(cx).is_ready() && matches!(orders.read(), Ok(Some(_))) {
@@ -79,43 +84,54 @@ async fn live(balancers: &[Arc<Balancer>], orders: &SignalFd) -> io::Result<()> 
             false => Poll::Pending,
         }));
     poll_fn(|cx| {
-        all.iter_mut().for_each(|one| {
-            let _ = one.as_mut().poll(cx);
-        });
-        order.as_mut().poll(cx)
+        let ordered = order.as_mut().poll(cx);
+        if ordered.is_pending() {
+            all.iter_mut().for_each(|one| {
+                let _ = one.as_mut().poll(cx);
+            });
+        }
+        ordered
     })
     .await;
     Ok(())
 }
 
+/// How many members are checked at the same moment, and how far apart the others are.
+const AT_ONCE: usize = 16;
+const APART: Duration = Duration::from_millis(100);
+
 /// Checks a member again and again.
-async fn watch_over(balancer: &Balancer, member: &Member) {
+async fn watch_over(balancer: &Balancer, member: &Member, delay: Duration) {
     let health = &member.worker.parameters.health;
     let Some(method) = health.method() else { return };
     let (mut passed, mut failed) = (0, 0);
+    sleep(delay).await;
     loop {
         if !member.status().has(Status::STOPPED) {
             let result = check::check(member, method).await;
             let is_out = member.status().has(Status::UNHEALTHY);
-            match &result {
-                Ok(()) => (passed, failed) = (passed + 1, 0),
-                Err(_) => (passed, failed) = (0, failed + 1),
-            }
+            let (name, url) = (balancer.url(), &member.url);
             match result {
-                Ok(()) if is_out && passed >= health.passes() => {
-                    passed = 0;
-                    member.set(Status::UNHEALTHY, false);
-                    member.set(Status::IN_ERROR, false);
-                    let (name, url) = (balancer.url(), &member.url);
-                    runtime::log!("proxy_hcheck", Info, "AH03302: {name}: Health check ENABLING {url}");
+                Ok(()) => {
+                    (passed, failed) = (passed + 1, 0);
+                    if is_out && passed >= health.passes() {
+                        passed = 0;
+                        member.set(Status::UNHEALTHY, false);
+                        member.set(Status::IN_ERROR, false);
+                        runtime::log!("proxy_hcheck", Info, "AH03302: {name}: Health check ENABLING {url}");
+                    }
                 }
-                Err(why) if !is_out && failed >= health.fails() => {
-                    failed = 0;
-                    member.set(Status::UNHEALTHY, true);
-                    let (name, url) = (balancer.url(), &member.url);
-                    runtime::log!("proxy_hcheck", Warn, "AH03303: {name}: Health check DISABLING {url}: {why}");
+                Err(Failure::Member(why)) => {
+                    (passed, failed) = (0, failed + 1);
+                    if !is_out && failed >= health.fails() {
+                        failed = 0;
+                        member.set(Status::UNHEALTHY, true);
+                        runtime::log!("proxy_hcheck", Warn, "AH03303: {name}: Health check DISABLING {url}: {why}");
+                    }
                 }
-                _ => {}
+                Err(Failure::Shortage(why)) => {
+                    runtime::log!("proxy_hcheck", Error, "{name}: {url} is not checked: {why}")
+                }
             }
         }
         sleep(health.interval()).await;

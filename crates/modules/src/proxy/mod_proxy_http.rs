@@ -86,10 +86,7 @@ async fn handle(request: &mut Request, mut destination: Destination) -> HandlerR
             Some(connection) => connection,
             None => match connect(request, &destination).await {
                 Ok(connection) => connection,
-                Err(answer) => {
-                    destination.attempt.iter().for_each(|attempt| attempt.set_unreached());
-                    return answer;
-                }
+                Err(answer) => return answer,
             },
         };
         let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
@@ -126,11 +123,14 @@ async fn handle(request: &mut Request, mut destination: Destination) -> HandlerR
 async fn connect(request: &mut Request, destination: &Destination) -> Result<Connection, HandlerResult> {
     upstream::connect(request, &destination.server, "HTTP").await.map_err(|failure| match failure {
         NoConnection::Unreachable(status) => {
+            destination.attempt.iter().for_each(|attempt| attempt.set_unreached());
             let text = format!("AH01114: HTTP: failed to make connection to backend: {}", destination.target.host);
             request.log(NAME, Level::Error, text);
             HandlerResult::Status(status)
         }
         NoConnection::Handshake => {
+            // Nothing of the request has gone out. The member may be all right: the client's words can be part of its name.
+            destination.attempt.iter().for_each(|attempt| attempt.set_unanswered());
             proxy_error(request, failure.status(), "Error during SSL Handshake with remote server")
         }
     })

@@ -141,7 +141,8 @@ fn tell(request: &mut Request, balancer: &Balancer, index: usize, session: Optio
 fn counted(result: HandlerResult, election: Arc<Election>) -> HandlerResult {
     match result {
         HandlerResult::Body(Body::Stream(body)) => {
-            HandlerResult::Body(Body::Stream(Box::new(Counted { body, election })))
+            let left = body.length();
+            HandlerResult::Body(Body::Stream(Box::new(Counted { body, left, election: Some(election) })))
         }
         HandlerResult::Tunnel(tunnel) => {
             let Tunnel { protocol, speak, timeout } = *tunnel;
@@ -164,14 +165,23 @@ fn counted(result: HandlerResult, election: Arc<Election>) -> HandlerResult {
 /// The body of a member's response.
 struct Counted {
     body: Box<dyn BodyStream>,
-    election: Arc<Election>,
+    /// What is left of it, if that is known.
+    left: Option<u64>,
+    /// `None`: it has ended.
+    election: Option<Arc<Election>>,
 }
 
 impl Counted {
     async fn piece(&mut self) -> Option<std::io::Result<Bytes>> {
         let piece = self.body.next().await;
         if let Some(Ok(piece)) = &piece {
-            self.election.received(piece.len() as u64);
+            let length = piece.len() as u64;
+            self.election.iter().for_each(|election| election.received(length));
+            self.left = self.left.map(|left| left.saturating_sub(length));
+        }
+        // The client may have the end before this body is dropped.
+        if self.left == Some(0) || !matches!(piece, Some(Ok(_))) {
+            self.election = None;
         }
         piece
     }

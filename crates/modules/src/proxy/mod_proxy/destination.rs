@@ -40,6 +40,11 @@ pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, atte
     Destination { attempt: Some(attempt), ..destination_with(request, target, known) }
 }
 
+/// How connections to a backend stay open, if they do.
+pub(super) fn keep_of(known: &Parameters) -> Keep {
+    Keep { max: known.max.unwrap_or(MAX), idle: known.idle }
+}
+
 /// The destination of a request with this target.
 pub(super) fn destination(request: &Request, mut target: Target) -> Destination {
     // The choice of the backend depends on it, too.
@@ -70,7 +75,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
         Some(path) => format!("{path} ({})", target.host),
         None => format!("{}:{port}", target.host),
     };
-    let keep = Keep { max: known.max.unwrap_or(MAX), idle: known.idle };
+    let keep = keep_of(known);
     let server = RemoteServer {
         address,
         name,

@@ -5,6 +5,7 @@ use server::Server;
 use upstream::Address;
 
 use super::balancer::all;
+use super::destination::keep_of;
 use super::schemes::{port_of, scheme_named};
 use super::settings::ProxyServer;
 use super::target::Target;
@@ -17,7 +18,10 @@ pub(super) fn share(server: &Server) -> Result<(), String> {
     let lines = server.hosts.iter().flat_map(|host| host.settings.get::<ProxyServer>().workers.iter());
     let balancers = all(server);
     let members = balancers.iter().flat_map(|balancer| &balancer.members).map(|member| &member.worker);
-    let addresses = lines.map(|worker| &**worker).chain(members).filter_map(|worker| address(&worker.target));
+    let addresses = lines
+        .map(|worker| &**worker)
+        .chain(members)
+        .filter_map(|worker| Some((address(&worker.target)?, keep_of(&worker.parameters))));
     // A child of prefork has one client at a time, who may ask nothing more for a long time.
     let own = if server.has_module("mpm_prefork_module") { 0 } else { OWN };
     if let Err(error) = upstream::share(addresses, own) {

@@ -14,32 +14,53 @@ use crate::proxy::mod_proxy::{HealthMethod, Member, port_of};
 /// The most of a response's body that conditions look at, in bytes.
 const BODY_MAX: usize = 1 << 20;
 
-/// Checks a member. `Err`: what is wrong with it.
-pub(super) async fn check(member: &Member, method: HealthMethod) -> Result<(), String> {
-    let deadline = Instant::now() + member.timeout;
-    let checked = timeout_at(deadline, examine(member, method, deadline)).await;
-    checked.unwrap_or_else(|_| Err("it has been silent for too long".into()))
+/// How many interim responses a member may send, as to other requests.
+const INTERIM_MAX: usize = 10;
+
+/// Why a member has not passed.
+pub(super) enum Failure {
+    /// What is wrong with it.
+    Member(String),
+    /// Something that this machine lacks: nobody knows how the member is.
+    Shortage(String),
 }
 
-async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Result<(), String> {
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure::Member(why)
+    }
+}
+
+/// Checks a member.
+pub(super) async fn check(member: &Member, method: HealthMethod) -> Result<(), Failure> {
+    let deadline = Instant::now() + member.timeout;
+    let checked = timeout_at(deadline, examine(member, method, deadline)).await;
+    checked.unwrap_or_else(|_| Err("it has been silent for too long".to_string().into()))
+}
+
+async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Result<(), Failure> {
     let target = &member.worker.target;
     let port = target.port.unwrap_or_else(|| port_of(&target.scheme));
     let address = match &target.socket {
         Some(path) => Address::Unix(path.clone()),
         None => Address::Tcp(target.host.clone(), port),
     };
-    let connection = connect_plain(&address, deadline).await.map_err(|error| sys::describe(&error))?;
+    let connection = connect_plain(&address, deadline).await.map_err(|error| match sys::is_shortage(&error) {
+        true => Failure::Shortage(sys::describe(&error)),
+        false => Failure::Member(sys::describe(&error)),
+    })?;
     let HealthMethod::Request(method, version) = method else { return Ok(()) };
     let head = head(member, method, version, port)?;
     let mut exchange = Exchange::new(Stream::new(connection), head, None, member.timeout);
-    loop {
+    for _ in 0..=INTERIM_MAX {
         exchange.next_head().await.map_err(|failure| failure.to_string())?;
         let (head, bytes) = exchange.head();
         if head.status(bytes) >= 200 {
-            break;
+            return Ok(judge(member, method, exchange).await?);
         }
+        runtime::yield_now().await;
     }
-    judge(member, method, exchange).await
+    Err(format!("it has sent more than {INTERIM_MAX} interim responses").into())
 }
 
 /// Whether a response, whose final head has come, is that of a healthy member.
@@ -61,6 +82,7 @@ async fn judge(member: &Member, method: &str, mut exchange: Exchange) -> Result<
             return Err(format!("its response is longer than {BODY_MAX} bytes"));
         }
         body.extend_from_slice(&piece);
+        runtime::yield_now().await;
     }
     let response = Response { status, fields, body: from_bytes(&body).into_owned() };
     match response.meets(&condition.expr) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use conf::{Level, Setting};
 use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use upstream::TlsSettings;
 
@@ -35,13 +36,18 @@ pub(super) fn make(
     }
     let algorithms = provider.signature_verification_algorithms;
     let judge = judge(settings, material, host, notes)?;
+    let is_judged = judge.is_some();
     let machines = Machines(material.machines(settings)?);
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| bad(format!(": {error}")))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Servers { judge, algorithms }))
         .with_client_cert_resolver(Arc::new(machines));
+    if is_judged {
+        // Nobody judges the chain of a resumed session again, and it may have expired since.
+        config.resumption = Resumption::disabled();
+    }
     let checks = Checks::new(settings);
     Ok(TlsSettings::new(config, Box::new(move |certificates, name| checks.check(certificates, name))))
 }
