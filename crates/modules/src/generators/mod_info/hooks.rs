@@ -36,11 +36,13 @@ const LISTS: [(&str, &str, &[&str]); 2] =
 type NamesOf = fn(&'static Hook) -> &'static [&'static str];
 
 /// The kinds of providers.
-const PROVIDERS: [(&str, NamesOf); 5] = [
+const PROVIDERS: [(&str, NamesOf); 7] = [
     ("authn", authn),
     ("authz", authz),
     ("dav", |hook| of_group(hook, "dav")),
     ("dav-lock", |hook| of_group(hook, "dav-lock")),
+    ("proxylbmethod", |hook| of_group(hook, "proxylbmethod")),
+    ("slotmem", |hook| of_group(hook, "slotmem")),
     ("socache", shared_cache),
 ];
 

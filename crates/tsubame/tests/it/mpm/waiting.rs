@@ -367,8 +367,9 @@ fn as_many_as_apache() {
             ours.allow("the server runs");
             // Its workers are threads, too.
             let modules = oracle::without("http2_module").replace("mpm_event", &format!("mpm_{mpm}"));
-            // Their daemon runs whoever starts scripts.
-            let is_other = |line: &&str| !line.contains(" cgid_module ");
+            // Their daemon runs whoever starts scripts, and health checks have threads.
+            let is_other =
+                |line: &&str| [" cgid_module ", " proxy_hcheck_module "].iter().all(|one| !line.contains(one));
             let modules = modules.lines().filter(is_other).fold(String::new(), |all, line| all + line + "\n");
             let theirs = Apache::start_with(&their_site, &modules, text);
             let settles = |pid: Pid, extra: usize| {
