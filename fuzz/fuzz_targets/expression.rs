@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((options, text)) = data.split_first() else { return };
     let text = from_bytes(text);
     let is_set = |bit: u8| options & bit != 0;
-    let options = Options { restricted: is_set(1), ssl_require: is_set(2), page: is_set(4), ssl: is_set(8) };
+    let options = Options { restricted: is_set(1), ssl_require: is_set(2), page: is_set(4), ssl: is_set(8), health: is_set(16) };
     match Expr::parse_with(&text, options) {
         Ok(expr) => {
             let (first, again) = (expr.eval(&Request, &mut Eval::new()), expr.eval(&Request, &mut Eval::new()));
