@@ -313,7 +313,7 @@ under_percore_and! { event:
                 });
             }
             let rounds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                for round in 0..400 * seeds(1).count() {
+                for round in 0..200 * seeds(1).count() {
                     let expect = |status, count| {
                         let mut client = server.client();
                         for _ in 0..count {
