@@ -102,7 +102,9 @@ pub fn give(kind: Kind, keep: Keep, connection: Connection) {
     let mut connections = connections();
     let all = connections.get_or_insert_default();
     if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
-        all.values_mut().for_each(|one| one.idle.retain_mut(|(connection, since)| is_good(connection, *since, keep)));
+        // Connections of other kinds may be idle for another time.
+        let usual = Keep { idle: None, ..keep };
+        all.values_mut().for_each(|one| one.idle.retain_mut(|(connection, since)| is_good(connection, *since, usual)));
         all.retain(|_, one| !one.is_empty());
     }
     let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
@@ -124,18 +126,12 @@ pub fn give(kind: Kind, keep: Keep, connection: Connection) {
 
 /// Gives a connection to all children, if this one has enough. Returns the one that it keeps.
 fn offered(kind: &Kind, connection: Connection) -> Option<Connection> {
-    let Some((address, most)) = kind.plain().and_then(|address| Some((address, shared::own_of(address)?))) else {
-        return Some(connection);
+    let Some(address) = kind.plain() else { return Some(connection) };
+    let has_enough = |most: usize| {
+        most == 0 || connections().as_ref().and_then(|all| all.get(kind)).is_some_and(|one| one.idle.len() >= most)
     };
-    let has_enough = match most {
-        0 => true,
-        most => connections().as_ref().and_then(|all| all.get(kind)).is_some_and(|one| one.idle.len() >= most),
-    };
-    if !has_enough {
-        return Some(connection);
-    }
     match connection.into_descriptor() {
-        Ok(socket) => shared::put(address, socket, Instant::now()).err().map(Connection::from),
+        Ok(socket) => shared::put(address, socket, has_enough).err().map(Connection::from),
         Err(encrypted) => Some(encrypted),
     }
 }

@@ -118,20 +118,21 @@ pub fn tidy() {
     }
 }
 
-/// How many idle connections to a server a child keeps for itself. `None`: all, since nobody shares them.
-pub(crate) fn own_of(address: &Address) -> Option<usize> {
-    shared().as_ref().filter(|shared| shared.mailboxes.contains_key(address)).map(|shared| shared.own)
-}
-
-/// Gives an idle connection to all children. `Err`: there is no room.
-pub(crate) fn put(address: &Address, connection: Arc<OwnedFd>, since: Instant) -> Result<(), Arc<OwnedFd>> {
+/// Gives a connection that was just in use to all children, if this one `has_enough`: it has so many idle ones. `Err`: it has not, nobody
+/// shares them, or there is no room.
+pub(crate) fn put(
+    address: &Address,
+    connection: Arc<OwnedFd>,
+    has_enough: impl FnOnce(usize) -> bool,
+) -> Result<(), Arc<OwnedFd>> {
     let shared = shared();
     let Some((shared, mailbox)) = shared.as_ref().and_then(|shared| Some((shared, shared.mailboxes.get(address)?)))
     else {
         return Err(connection);
     };
-    let most = shared.most.min(mailbox.keep.max);
-    if mailbox.waiting() < most && mailbox.put(&connection, since) { Ok(()) } else { Err(connection) }
+    let has_room = || mailbox.waiting() < shared.most.min(mailbox.keep.max);
+    let is_put = has_enough(shared.own) && has_room() && mailbox.put(&connection, Instant::now());
+    if is_put { Ok(()) } else { Err(connection) }
 }
 
 /// Takes a connection that is good, and was in use within this time, if one is given. The one that has waited longest comes first.
@@ -167,7 +168,10 @@ mod tests {
         let (known, other) = (Address::Unix("/shared/known".into()), Address::Unix("/shared/other".into()));
         let keep = Keep { max: 40, idle: None };
         share([(known.clone(), keep), (known.clone(), keep)].into_iter(), 3).expect("a socket");
-        assert_eq!((own_of(&known), own_of(&other)), (Some(3), None));
+        let enough = |own: usize| {
+            assert_eq!(own, 3);
+            true
+        };
         let take = |within| take(&known, keep, within);
         assert!(take(None).is_none(), "nothing is there yet");
         let pair = || {
@@ -175,19 +179,20 @@ mod tests {
             ours.set_nonblocking(true).expect("it does not block");
             (Arc::new(OwnedFd::from(ours)), theirs)
         };
-        assert!(put(&other, pair().0, Instant::now()).is_err(), "nobody shares it");
+        assert!(put(&other, pair().0, enough).is_err(), "nobody shares it");
         let ((one, theirs), (two, gone)) = (pair(), pair());
-        put(&known, two, Instant::now()).expect("room");
-        put(&known, one, Instant::now()).expect("room");
+        put(&known, two, enough).expect("room");
+        let one = put(&known, one, |_| false).expect_err("the child keeps it");
+        put(&known, one, enough).expect("room");
         drop(gone);
         assert!(take(Some(Duration::ZERO)).is_none(), "the one that is good was not in use just now");
         assert!(take(None).is_some() && take(None).is_none(), "it stays for others");
         drop(theirs);
         let all: Vec<_> = (0..50).map(|_| pair()).collect();
-        let room = all.iter().take_while(|(ours, _)| put(&known, ours.clone(), Instant::now()).is_ok()).count();
+        let room = all.iter().take_while(|(ours, _)| put(&known, ours.clone(), enough).is_ok()).count();
         assert_eq!(room, 40);
         drop(all);
         tidy();
-        assert!(put(&known, pair().0, Instant::now()).is_ok(), "those that have ended are gone");
+        assert!(put(&known, pair().0, enough).is_ok(), "those that have ended are gone");
     }
 }

@@ -140,14 +140,12 @@ impl Member {
         };
     }
 
-    /// It could not be reached, or does not work. `true`: it gets no requests for some time.
-    pub(crate) fn fails(&self) -> bool {
-        let counts = !self.status().has(Status::IGNORES_ERRORS);
-        if counts {
+    /// It could not be reached, or does not work: it gets no requests for some time, unless its errors do not count.
+    pub(crate) fn fails(&self) {
+        if !self.status().has(Status::IGNORES_ERRORS) {
             self.word(1).store(Instant::now().nanoseconds(), Relaxed);
             self.set(Status::IN_ERROR, true);
         }
-        counts
     }
 
     /// Gives it another try if its time is over.
@@ -203,21 +201,21 @@ impl Member {
     }
 }
 
-/// The lines of a server about one balancer.
-struct Draught<'a> {
+/// The lines of a server about one balancer, by its name.
+struct LinesOfOne<'a> {
     name: &'a str,
     lines: Vec<&'a (Arc<NamedLine>, Origin)>,
 }
 
 /// The balancers of a server, by the lines about them.
-fn drafts<'a>(settings: &'a SettingsMap, is_host: bool) -> Vec<Draught<'a>> {
+fn by_name<'a>(settings: &'a SettingsMap, is_host: bool) -> Vec<LinesOfOne<'a>> {
     let conf = settings.get::<ProxyServer>();
     let own_only = is_host && !conf.balancer_inherit();
-    let mut all: Vec<Draught<'a>> = Vec::new();
+    let mut all: Vec<LinesOfOne<'a>> = Vec::new();
     for line in conf.balancers.entries().iter().filter(|(line, _)| line.in_host || !own_only) {
         match all.iter_mut().find(|one| one.name == line.0.name) {
             Some(one) => one.lines.push(line),
-            None => all.push(Draught { name: &line.0.name, lines: vec![line] }),
+            None => all.push(LinesOfOne { name: &line.0.name, lines: vec![line] }),
         }
     }
     all
@@ -247,13 +245,13 @@ pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let mut of_main: Arc<[Arc<Balancer>]> = Arc::new([]);
     for (number, settings) in servers.iter_mut().enumerate() {
         let mut all = Vec::new();
-        for draft in drafts(settings, number > 0) {
+        for lines in by_name(settings, number > 0) {
             // As in Apache, lines of a virtual host about a balancer that it inherits do not count.
-            let inherits = draft.lines.iter().any(|(line, _)| !line.in_host);
-            let known = of_main.iter().find(|one| inherits && one.name == draft.name);
+            let inherits = lines.lines.iter().any(|(line, _)| !line.in_host);
+            let known = of_main.iter().find(|one| inherits && one.name == lines.name);
             match known {
                 Some(known) => all.push(known.clone()),
-                None => all.push(Arc::new(balancer(&draft, settings, context, &mut place)?)),
+                None => all.push(Arc::new(balancer(&lines, settings, context, &mut place)?)),
             }
         }
         let all: Arc<[Arc<Balancer>]> = all.into();
@@ -267,7 +265,7 @@ pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
 
 /// Makes a balancer of its lines.
 fn balancer(
-    Draught { name, lines }: &Draught<'_>,
+    LinesOfOne { name, lines }: &LinesOfOne<'_>,
     settings: &SettingsMap,
     context: &Context,
     place: &mut impl FnMut() -> Place,
