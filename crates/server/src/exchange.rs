@@ -71,6 +71,13 @@ impl Exchange {
         exchange
     }
 
+    /// Begins an exchange with a request that is right before its handler.
+    pub(crate) fn prepared(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
+        let exchange = Exchange { request, row, refusal: None, repeat: None, is_repeat: false };
+        exchange.show(so_far);
+        exchange
+    }
+
     /// Shows the request in its row.
     fn show(&self, so_far: u64) {
         let Exchange { request, row, .. } = self;
@@ -94,7 +101,9 @@ impl Exchange {
     /// Makes the response: through phases, handlers and filters, or an error page for a refused head. May be dropped
     /// when the client has gone.
     pub async fn respond(&mut self) -> Response {
+        let prepared = self.request.prepared.as_ref().map(|prepared| prepared.run);
         match self.refusal {
+            None if let Some(run) = prepared => phases::answer_prepared(&mut self.request, run).await,
             None => phases::process(&mut self.request).await,
             Some(refusal) => {
                 let status = refusal.status(self.request.data.head.version());

@@ -27,7 +27,7 @@ mod transport;
 pub use crate::load::{Failed, Loaded, Sources, known_infos, load, read_only};
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields;
-pub use crate::message::fields::Fields;
+pub use crate::message::fields::{Fields, TextPart, Value};
 pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
 pub use crate::message::interim::SendingInterim;

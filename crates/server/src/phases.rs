@@ -16,4 +16,4 @@ pub(crate) mod walk;
 
 pub use self::delivery::Conditions;
 pub use self::process::{Response, hooks};
-pub(crate) use self::process::{process, refuse};
+pub(crate) use self::process::{answer_prepared, process, refuse};

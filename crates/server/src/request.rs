@@ -16,7 +16,9 @@ mod logging;
 mod mapped;
 mod notes;
 pub mod phase;
+pub(crate) mod prepared;
 pub(crate) mod script_use;
+mod template;
 mod tunnel;
 mod undecided;
 pub mod unique;
@@ -41,6 +43,7 @@ pub use crate::message::interim::Interim;
 pub use crate::message::response_head::{RateLimit, ResponseHead};
 pub use crate::message::sent::Sent;
 use crate::request::hooks::Hooks;
+use crate::request::prepared::Prepared;
 use crate::settings::core::CoreDir;
 use crate::settings::merge::{Layer, Merged};
 use crate::site::links::Links;
@@ -141,6 +144,12 @@ pub struct Request {
     pub(crate) own_variables: Vec<(&'static str, String)>,
     /// Something beyond its head was asked (see [`asks_beyond_head`](Request::asks_beyond_head)).
     pub(crate) beyond_head: AtomicBool,
+    /// Where it, and others, began, or may begin.
+    pub(crate) prepared: Option<Arc<Prepared>>,
+    /// A request like this one was before its handler, if others may begin there.
+    pub(crate) template: Option<Box<Request>>,
+    /// Whether others that begin where the phases leave this one are worth remembering.
+    pub(crate) may_prepare_others: bool,
 }
 
 /// The user of a request.
@@ -191,6 +200,9 @@ impl Request {
             undecided: AtomicBool::new(false),
             own_variables: Vec::new(),
             beyond_head: AtomicBool::new(false),
+            prepared: None,
+            template: None,
+            may_prepare_others: false,
         })
     }
 
@@ -289,8 +301,11 @@ impl Request {
         self.dir = outside;
     }
 
-    /// Ends, and gives the memory of its head to the next request.
+    /// Ends, and gives the memory of its head to the next request, or all of its memory if it began where others will.
     pub(crate) fn recycle(self: Box<Request>) {
+        if self.prepared.is_some() {
+            return self.leave_memory();
+        }
         if let Ok(head) = Arc::try_unwrap(self.data.head) {
             head.recycle();
         }

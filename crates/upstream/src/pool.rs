@@ -89,7 +89,8 @@ fn own(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> 
     let all = connections.as_mut()?;
     let one = all.get_mut(kind)?;
     let taken = one.take(keep, within);
-    if one.is_empty() {
+    // The place of a server that the configuration names stays.
+    if one.is_empty() && kind.plain().is_none() {
         all.remove(kind);
     }
     taken
@@ -97,8 +98,8 @@ fn own(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> 
 
 /// Keeps a connection, unless a request waits for the process at its other end. The one that has been idle for the
 /// longest time makes room for it.
-pub fn give(kind: Kind, keep: Keep, connection: Connection) {
-    let Some(connection) = offered(&kind, connection) else { return };
+pub fn give(kind: &Kind, keep: Keep, connection: Connection) {
+    let Some(connection) = offered(kind, connection) else { return };
     let mut connections = connections();
     let all = connections.get_or_insert_default();
     if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
@@ -108,7 +109,10 @@ pub fn give(kind: Kind, keep: Keep, connection: Connection) {
         all.retain(|_, one| !one.is_empty());
     }
     let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
-    let one = all.entry(kind.clone()).or_default();
+    if !all.contains_key(kind) {
+        all.insert(kind.clone(), Connections::default());
+    }
+    let Some(one) = all.get_mut(kind) else { return };
     let Connections { idle: kept, awaited_responses } = &mut *one;
     kept.retain(|(_, since)| keep.allows(*since));
     if kept.len() >= keep.max && !kept.is_empty() {
@@ -120,7 +124,7 @@ pub fn give(kind: Kind, keep: Keep, connection: Connection) {
         connection.close();
     }
     if one.is_empty() {
-        all.remove(&kind);
+        all.remove(kind);
     }
 }
 
@@ -162,21 +166,21 @@ mod tests {
         };
         let kept = |ours: UnixStream| Connection::from(Arc::new(ours.into()));
         let ((first, _other), (second, gone)) = (pair(), pair());
-        give(kind.clone(), keep, kept(first));
-        give(kind.clone(), keep, kept(second));
+        give(&kind, keep, kept(first));
+        give(&kind, keep, kept(second));
         drop(gone);
         assert!(take(&kind, keep, None).is_none(), "the second took the place of the first, and has ended");
         assert!(take(&kind, keep, None).is_none());
         let (first, _other) = pair();
-        give(kind.clone(), keep, kept(first));
+        give(&kind, keep, kept(first));
         assert!(take(&kind, keep, Some(Duration::ZERO)).is_none(), "it was not in use just now");
         assert!(take(&kind, keep, None).is_some(), "it stays for others");
         let (first, other) = pair();
-        give(kind.clone(), keep, kept(first));
+        give(&kind, keep, kept(first));
         drop(other);
         assert!(take(&kind, keep, None).is_none(), "the server has closed it");
         let (first, _other) = pair();
-        give(kind.clone(), keep, kept(first));
+        give(&kind, keep, kept(first));
         assert!(take(&kind, Keep { idle: Some(Duration::ZERO), ..keep }, None).is_none(), "it is too old");
     }
 }

@@ -91,7 +91,7 @@ impl RemoteCall<'_> {
             let Ok(socket) = connection.into_descriptor() else { return HandlerResult::Status(500) };
             let back = keep.map(|keep| {
                 let (kind, socket) = (self.server.kind(), socket.clone());
-                Box::new(move || pool::give(kind, keep, socket.into())) as Box<dyn FnOnce() + Send>
+                Box::new(move || pool::give(&kind, keep, socket.into())) as Box<dyn FnOnce() + Send>
             });
             if let Some(attempt) = self.attempt {
                 attempt.add_sent(bytes.len() as u64 + request.body.length().unwrap_or(0));

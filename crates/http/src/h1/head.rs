@@ -291,6 +291,11 @@ impl Head {
         self.fields.iter().map(move |field| (field.name.of(buf), self.value(buf, field)))
     }
 
+    /// All fields in order of arrival: which known name it has, if any, its name, and its value.
+    pub fn named_fields<'h>(&'h self, buf: &'h [u8]) -> impl Iterator<Item = (Option<KnownField>, &'h [u8], &'h [u8])> {
+        self.fields.iter().map(move |field| (field.known, field.name.of(buf), self.value(buf, field)))
+    }
+
     /// The fields whose names are in `set`, in order of arrival, as name and value.
     pub fn fields_of<'h>(&'h self, buf: &'h [u8], set: FieldSet) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
         let are_in = self.fields.iter().filter(move |field| set.has(field.known));

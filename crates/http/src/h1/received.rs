@@ -103,6 +103,11 @@ impl ResponseHead {
         self.head.fields(buf)
     }
 
+    /// All fields in order of arrival: which known name it has, if any, its name, and its value.
+    pub fn named_fields<'h>(&'h self, buf: &'h [u8]) -> impl Iterator<Item = (Option<KnownField>, &'h [u8], &'h [u8])> {
+        self.head.named_fields(buf)
+    }
+
     /// The value of the first field called `name`.
     #[must_use]
     pub fn field<'h, 'n>(&'h self, buf: &'h [u8], name: impl Into<Name<'n>>) -> Option<&'h [u8]> {

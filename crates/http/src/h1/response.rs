@@ -78,8 +78,9 @@ impl<'o> HeadWriter<'o> {
     ///
     /// # Errors
     /// See [`BadField`]; nothing is written.
-    pub fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
-        if name.is_empty() || !name.bytes().all(is_token) || !is_field_value(value) {
+    pub fn field(&mut self, name: impl AsRef<[u8]>, value: &[u8]) -> Result<(), BadField> {
+        let name = name.as_ref();
+        if name.is_empty() || !name.iter().copied().all(is_token) || !is_field_value(value) {
             return Err(BadField);
         }
         self.raw_field(name, value);
@@ -88,12 +89,12 @@ impl<'o> HeadWriter<'o> {
 
     /// Appends a field whose value is a number, such as Content-Length. `name` must be a token.
     pub fn number(&mut self, name: &'static str, value: u64) {
-        self.raw_field(name, Decimal::of(value).as_bytes());
+        self.raw_field(name.as_bytes(), Decimal::of(value).as_bytes());
     }
 
     /// Appends a field whose value is a date, such as Date or Last-Modified. `name` must be a token.
     pub fn date(&mut self, name: &'static str, date: &HttpDate) {
-        self.raw_field(name, date);
+        self.raw_field(name.as_bytes(), date);
     }
 
     /// Appends the empty line.
@@ -108,9 +109,9 @@ impl<'o> HeadWriter<'o> {
         self.out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status), b' ']);
     }
 
-    fn raw_field(&mut self, name: &str, value: &[u8]) {
+    fn raw_field(&mut self, name: &[u8], value: &[u8]) {
         self.out.reserve(name.len() + value.len() + 4);
-        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(name);
         self.out.extend_from_slice(b": ");
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");

@@ -126,7 +126,7 @@ fn unescaped(path: &str) -> String {
     from_bytes(&http::uri::unescape_lenient(&to_bytes(path))).into_owned()
 }
 
-async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Arc<Destination>) -> HandlerResult {
     let full = request.env.get("proxy-fcgi-pathinfo").is_some_and(|how| how.eq_ignore_ascii_case("full"));
     if full {
         let found = request.lookup_named(&unescaped(&destination.target.path)).await;

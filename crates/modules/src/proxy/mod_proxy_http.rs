@@ -8,6 +8,7 @@ mod encryption;
 mod response;
 mod tunnel;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use conf::{Level, ModuleInfo};
 use gateway::body_buffer::{IN_MEMORY, buffer_body};
+use http::text::{from_bytes, to_bytes};
 use http::{HeadWriter, Version};
 use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
@@ -53,13 +55,13 @@ const PRESENT_MAX: usize = 16 * 1024;
 /// be about to close one that has been idle for longer.
 const YOUNG: Duration = Duration::from_secs(1);
 
-async fn handle(request: &mut Request, mut destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> HandlerResult {
     if has_ended(request) {
         return last_stop(request);
     }
     if encryption::is_demanded(&destination) {
         match encryption::of(request, &destination) {
-            Ok(tls) => destination.server.tls = Some(tls),
+            Ok(tls) => destination = Arc::new(destination.encrypted(tls)),
             Err(status) => return HandlerResult::Status(status),
         }
     }
@@ -78,8 +80,7 @@ async fn handle(request: &mut Request, mut destination: Destination) -> HandlerR
     let is_first = request.client().keepalives.load(Ordering::Relaxed) == 0;
     let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
     let within = (!may_repeat).then_some(YOUNG);
-    let kind = destination.server.kind();
-    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(&kind, keep, within));
+    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(&destination.kind, keep, within));
     loop {
         let is_kept = kept.is_some();
         let connection = match kept.take() {
@@ -104,7 +105,7 @@ async fn handle(request: &mut Request, mut destination: Destination) -> HandlerR
                 return tunnel::make(request, exchange, protocol, destination.timeout);
             }
             Ok(Final::Response) => {
-                let back = keep.map(|keep| Back { kind, keep });
+                let back = keep.map(|keep| Back { destination: destination.clone(), keep });
                 return response::make(request, exchange, &destination, back);
             }
             Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
@@ -208,17 +209,14 @@ fn head(
         false => Version::Http11,
     };
     let mut out = Vec::with_capacity(1024);
-    let bytes = |text| http::text::to_bytes(text);
     let target = &destination.target;
-    let start = HeadWriter::start_request(&mut out, &bytes(&request.data.method), &bytes(&target.path), version);
+    let start = HeadWriter::start_request(&mut out, &to_bytes(&request.data.method), &to_bytes(&target.path), version);
     let Ok(mut head) = start else {
         let text = format!("AH10415: To be forwarded path contains control characters or spaces ({})", target.path);
         request.log(NAME, Level::Error, text);
         return Err(403);
     };
-    let is_asked = asks_first(request);
-    let fields = fields(request);
-    let fields = fields.iter().filter(|(name, _)| is_asked || !name.eq_ignore_ascii_case("Expect"));
+    let fields = fields(request, asks_first(request));
     let host = host(request, target);
     let length = match body {
         Some((body, Coding::Length)) => Some(("Content-Length", body.length().unwrap_or_default().to_string())),
@@ -239,16 +237,14 @@ fn head(
     let key = upgrade.filter(|_| request.header("Sec-WebSocket-Key").is_none()).map(tunnel::key);
     let upgrade = upgrade.map(|protocol| ("Upgrade", protocol.to_string()));
     let last = length.iter().chain(&connection).chain(&upgrade).chain(key.iter().flatten());
-    let last = last.map(|(name, value)| (*name, value.as_str()));
-    for (name, value) in
-        [("Host", host.as_str())].into_iter().chain(fields.map(|(name, value)| (&**name, &**value))).chain(last)
-    {
-        if head.field(name, &bytes(value)).is_err() {
-            request.log(
-                NAME,
-                Level::Error,
-                format!("the field {name} cannot be passed on: it holds a control character"),
-            );
+    let last = last.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let host = to_bytes(&host);
+    let fields = fields.iter().map(|field| (&*field.name, &*field.value));
+    for (name, value) in [(&b"Host"[..], &*host)].into_iter().chain(fields).chain(last) {
+        if head.field(name, value).is_err() {
+            let name = from_bytes(name);
+            let text = format!("the field {name} cannot be passed on: it holds a control character");
+            request.log(NAME, Level::Error, text);
             return Err(400);
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Apache manual: mod_proxy_scgi.
 
+use std::sync::Arc;
+
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Setting, row, settings};
 use gateway::StderrMessages;
@@ -77,7 +79,7 @@ fn set_path_info(request: &mut Request, target: &Target) {
     }
 }
 
-async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Arc<Destination>) -> HandlerResult {
     if let Err(answer) = prepare(request, "proxy_scgi").await {
         return answer;
     }

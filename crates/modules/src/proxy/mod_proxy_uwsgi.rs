@@ -2,6 +2,8 @@
 //!
 //! Apache manual: mod_proxy_uwsgi.
 
+use std::sync::Arc;
+
 use conf::{Directive, Level, ModuleInfo};
 use gateway::StderrMessages;
 use gateway::backend::Head;
@@ -40,7 +42,7 @@ static PROTOCOL: RemoteProtocol = RemoteProtocol {
 
 const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
 
-async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Arc<Destination>) -> HandlerResult {
     let path = from_bytes(&http::uri::unescape_lenient(&to_bytes(&destination.target.path))).into_owned();
     // With a named handler the file was found, and with it the path information after the file.
     let mapped = request.mapped.stat.is_none() && request.mapped.path_info.is_empty();

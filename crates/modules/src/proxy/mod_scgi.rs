@@ -141,8 +141,16 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
     let server = RemoteServer { address, name, connect: timeout, keep: None, tls: None };
-    let destination =
-        Destination { target, server, timeout, flush: false, upgrade: None, status: Status::default(), attempt: None };
+    let destination = Destination {
+        target,
+        kind: server.kind(),
+        server,
+        timeout,
+        flush: false,
+        upgrade: None,
+        status: Status::default(),
+        attempt: None,
+    };
     if let Err(answer) = prepare(request, "scgi").await {
         return answer;
     }

@@ -34,7 +34,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -54,14 +54,14 @@ use crate::message::response::{Body, FilePart};
 use crate::message::sent::{Delimiter, Persist};
 use crate::message::tested_field::{Outcome, are_alike};
 use crate::paths::c_path;
-use crate::request::client::Announced;
+use crate::request::client::{self, Announced};
 use crate::request::fields_out::{FieldSink, with_date};
 use crate::request::hooks::WriteVariable;
-use crate::request::{Account, Client, Login, Request, RequestKind, StreamId};
+use crate::request::prepared::Prepared;
+use crate::request::{Account, Client, Request, StreamId};
 use crate::site::directory_cache::Walked;
 use crate::site::file_cache::{CachedFile, Content};
 use crate::site::server::Server;
-use crate::transport::endpoint::NoConnection;
 use crate::transport::tls::session::{Named, Session};
 
 /// How many requests of each set a thread remembers.
@@ -139,6 +139,8 @@ pub(crate) enum SentHead {
     },
     /// The fields without Date, and without compression.
     Http2(FieldList),
+    /// Each request has another one, over HTTP/1.
+    Another,
 }
 
 /// The content of a response that may be sent again.
@@ -147,12 +149,22 @@ enum Repeated {
     File { file: Weak<CachedFile>, path: CString, part: Option<Range<u64>>, walked: Arc<Walked> },
     /// The page of a redirect that was decided before anything was looked at.
     Redirect(Bytes),
+    /// Each request has another one, which a handler makes.
+    Prepared,
 }
 
-/// A request, and how to send its response again.
+/// A request, and how to send its response again. If a handler makes another one for each, the request is that before the handler.
 struct Remembered {
     request: Box<Request>,
     repeat: Box<Repeat>,
+}
+
+/// What the table has for a request.
+enum Found {
+    /// One that had the same response, taken from its place.
+    Taken(Remembered),
+    /// The request itself, right before its handler.
+    Prepared(Box<Request>),
 }
 
 /// The limits of [`Repeats`].
@@ -207,12 +219,6 @@ thread_local! {
     static REPEATS: RefCell<Repeats> = RefCell::new(Repeats::new(Size::of_this_process()));
 }
 
-/// The client of a request that is only remembered.
-static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
-    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    Arc::new(Client::new(nowhere, Arc::new(NoConnection { local: nowhere, session: None })))
-});
-
 impl Repeats {
     fn new(Size { sets, memory, .. }: &Size) -> Repeats {
         let (places, hasher) = (sets * WAYS, RandomState::default());
@@ -240,33 +246,50 @@ impl Repeats {
         hash as usize & (self.known.len() - 1)
     }
 
-    /// Takes the request that had this head before.
-    fn take_same(&mut self, text: &[u8], recall: &Recall<'_>) -> Option<Remembered> {
+    /// Takes the request that had this head before, or makes one that begins where that one did.
+    fn take_same(&mut self, text: &[u8], recall: &Recall<'_>) -> Option<Found> {
         let place = usize::from(self.known[self.known_of(recall.hash)]);
-        let found = self.places[place].take_if(|Remembered { request, repeat }| {
-            let Some(head) = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall)) else {
-                return false;
-            };
-            if !Arc::ptr_eq(&request.data.head, head) {
-                request.data.head = head.clone();
-            }
-            true
-        });
-        self.without(found)
+        let Remembered { request, repeat } = self.places[place].as_mut()?;
+        let head = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall))?;
+        if let Repeated::Prepared = repeat.content {
+            return Some(Found::Prepared(repeat.begin(request, head.clone(), recall)));
+        }
+        if !Arc::ptr_eq(&request.data.head, head) {
+            request.data.head = head.clone();
+        }
+        self.take(place).map(Found::Taken)
     }
 
-    /// Takes the request with whose head this one agrees.
-    fn take_similar(&mut self, key: u64, head: &RequestHead, recall: &Recall<'_>) -> Option<Remembered> {
-        let places = self.places_of(key);
-        let found = self.places[places].iter_mut().find_map(|place| {
-            place.take_if(|Remembered { request, repeat }| {
-                repeat.key == key
-                    && request.data.head.agrees(head, repeat.asked)
-                    && repeat.is_for(request, recall)
-                    && are_alike(&repeat.outcomes, head)
-            })
-        });
-        self.without(found)
+    /// Takes the request with whose head this one agrees, or makes one that begins where that one did, and takes the head.
+    fn take_similar(&mut self, key: u64, head: &mut RequestHead, recall: &Recall<'_>) -> Option<Found> {
+        let is_it = |Remembered { request, repeat }: &Remembered| {
+            repeat.key == key
+                && request.data.head.agrees(head, repeat.asked)
+                && repeat.is_for(request, recall)
+                && are_alike(&repeat.outcomes, head)
+        };
+        let place = self.places_of(key).find(|place| self.places[*place].as_ref().is_some_and(is_it))?;
+        let Remembered { request, repeat } = self.places[place].as_mut()?;
+        if !matches!(repeat.content, Repeated::Prepared) {
+            return self.take(place).map(Found::Taken);
+        }
+        let head = Arc::new(mem::take(head));
+        let begun = repeat.begin(request, head.clone(), recall);
+        if self.seen_heads.has_met(recall.hash) {
+            let before = mem::take(&mut repeat.memory);
+            repeat.heads.keep(recall.hash, &head, None);
+            repeat.memory = repeat.own_memory + request.data.head.memory() + repeat.heads.memory();
+            self.memory = self.memory + repeat.memory - before;
+            let number = self.known_of(recall.hash);
+            self.known[number] = place as u16;
+        }
+        Some(Found::Prepared(begun))
+    }
+
+    /// Empties a place.
+    fn take(&mut self, place: usize) -> Option<Remembered> {
+        let taken = self.places[place].take();
+        self.without(taken)
     }
 
     /// No longer counts a request that was taken from its place.
@@ -388,6 +411,14 @@ pub(crate) struct Recall<'a> {
     hash: u64,
 }
 
+/// What is known of a request that may be a repeat.
+pub(crate) enum Recalled {
+    /// Its response.
+    Again(Again),
+    /// All but its response: a handler makes that. The request has its head already.
+    Prepared(Box<Request>),
+}
+
 /// A request that had the same response, for a new one, and that response.
 pub(crate) struct Again {
     pub(crate) request: Box<Request>,
@@ -411,15 +442,16 @@ impl<'a> Recall<'a> {
         Some(Recall { server, client, stream, tick: None, arrived: None, hash })
     }
 
-    /// The response to an earlier request with this head.
-    pub(crate) fn same(&mut self, text: &[u8]) -> Option<Again> {
+    /// What an earlier request with this head leads to.
+    pub(crate) fn same(&mut self, text: &[u8]) -> Option<Recalled> {
+        self.arrived.get_or_insert_with(Instant::now);
         let found = REPEATS.with_borrow_mut(|repeats| repeats.take_same(text, self))?;
-        self.again(found)
+        self.recalled(found)
     }
 
-    /// The response to requests that asked the same as this one, which has yet to [become](Again::with_head) one of them. `Err`:
-    /// there is none; the key, if the response may be worth remembering.
-    pub(crate) fn similar(&mut self, head: &RequestHead) -> Result<Again, Option<Key>> {
+    /// What requests lead to that asked the same as this one. If that is their response, this one has yet to
+    /// [become](Again::with_head) one of them. `Err`: there is none; the key, if the response may be worth remembering.
+    pub(crate) fn similar(&mut self, head: &mut RequestHead) -> Result<Recalled, Option<Key>> {
         if !is_alone(head) {
             return Err(None);
         }
@@ -432,8 +464,15 @@ impl<'a> Recall<'a> {
         });
         let key = || Key { hash, inbox: REPEATS.with_borrow(|repeats| repeats.inbox.clone()) };
         match found {
-            Ok(found) => self.again(found).ok_or_else(|| Some(key())),
+            Ok(found) => self.recalled(found).ok_or_else(|| Some(key())),
             Err(is_known) => Err(is_known.then(key)),
+        }
+    }
+
+    fn recalled(&mut self, found: Found) -> Option<Recalled> {
+        match found {
+            Found::Taken(remembered) => self.again(remembered).map(Recalled::Again),
+            Found::Prepared(request) => Some(Recalled::Prepared(request)),
         }
     }
 
@@ -445,9 +484,7 @@ impl<'a> Recall<'a> {
         repeat.nobody = Some(mem::replace(&mut request.client, self.client.clone()));
         request.data.stream = self.stream;
         *request.made.get_mut() = repeat.made;
-        for (name, write) in &repeat.renewed {
-            request.renew_own_variable(name, *write);
-        }
+        repeat.renew(&mut request);
         if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
             with_date(request.account.time, |now| text[*date..*date + now.len()].copy_from_slice(now));
         }
@@ -544,28 +581,29 @@ impl Repeat {
         body: &Body,
         delimiter: Delimiter,
     ) -> Option<Box<Repeat>> {
-        let Request { data, response, login, account, .. } = request;
-        let is_plain = request.hooks.are_repeatable
-            && !request.beyond_head.load(Ordering::Relaxed)
-            && !request.undecided.load(Ordering::Relaxed)
-            && matches!(request.kind, RequestKind::Main)
-            && request.trace.is_none()
-            && request.kept_body.is_none()
-            && request.page.is_none()
-            && response.status_line().is_none()
-            && response.rate_limit.is_none()
-            && matches!(login, Login { user: None, auth_type: None, proof: None, known: None })
-            && account.script.is_none()
-            && account.user.is_none()
-            && !account.watches
-            && account.sent.interim == 0
-            && account.sent.trailers_out.is_empty()
-            && is_plain(&request.client);
-        if !is_plain || data.head.text().len() > HEAD_MAX || head.len() > HEAD_MAX || text_of(request) > TEXT_MAX {
+        let Request { data, response, account, prepared, .. } = request;
+        let remembered = match prepared {
+            Some(_) => request.template.as_deref()?,
+            None => request,
+        };
+        // If a handler makes the response, it may depend on anything.
+        let is_same = prepared.is_some()
+            || request.is_plain()
+                && request.trace.is_none()
+                && response.status_line().is_none()
+                && response.rate_limit.is_none()
+                && account.sent.trailers_out.is_empty();
+        let size = text_of(remembered);
+        let is_small = data.head.text().len() <= HEAD_MAX && head.len() <= HEAD_MAX && size <= TEXT_MAX;
+        if !is_same || !is_small || !is_plain(&request.client) {
             return None;
         }
-        let asked = if data.changed_fields().is_none() { data.head.asked() } else { FieldSet::ALL };
-        let (asked, outcomes) = (asked.and(AGREED), data.head.outcomes().get());
+        let (asked, outcomes) = match prepared {
+            Some(prepared) => (prepared.asked, prepared.outcomes.clone()),
+            None if data.changed_fields().is_none() => (data.head.asked(), data.head.outcomes().get()),
+            None => (FieldSet::ALL, data.head.outcomes().get()),
+        };
+        let asked = asked.and(AGREED);
         let agreed = hash_of(inbox.hasher(), &request.client, &data.head, asked, &outcomes);
         // Only the thread of the inbox knows whether it has room.
         let may_be_welcome = REPEATS.with_borrow_mut(|repeats| !inbox.is_of(repeats) || repeats.welcomes(key, agreed));
@@ -573,7 +611,10 @@ impl Repeat {
             return None;
         }
         let hash = inbox.hasher().hash_one(fields.as_deref().unwrap_or_else(|| data.head.text()));
-        let content = Repeated::content(request, body)?;
+        let content = match prepared {
+            Some(_) => Repeated::Prepared,
+            None => Repeated::content(request, body)?,
+        };
         let client = &request.client;
         Some(Box::new(Repeat {
             heads: KeptHeads::default(),
@@ -581,7 +622,7 @@ impl Repeat {
             place: None,
             inbox,
             is_new: true,
-            own_memory: size_of::<Request>() + size_of::<Repeat>() + text_of(request) + head.len() + content.len(),
+            own_memory: size_of::<Request>() + size_of::<Repeat>() + size + head.len() + content.len(),
             memory: 0,
             key,
             agreed,
@@ -593,9 +634,9 @@ impl Repeat {
             head,
             delimiter,
             shown: Shown::of(request),
-            made: request.made.load(Ordering::Relaxed),
+            made: remembered.made.load(Ordering::Relaxed),
             nobody: None,
-            renewed: renewed(request),
+            renewed: renewed(remembered),
         }))
     }
 
@@ -613,9 +654,29 @@ impl Repeat {
         is_same && ptr::eq(request.server, *server) && self.local == client.local()
     }
 
+    /// Gives a request the variables that each request has anew.
+    fn renew(&self, request: &mut Request) {
+        for (name, write) in &self.renewed {
+            request.renew_own_variable(name, *write);
+        }
+    }
+
+    /// A request with this head, which begins where another one is before its handler.
+    fn begin(&self, prepared: &Request, head: Arc<RequestHead>, recall: &Recall<'_>) -> Box<Request> {
+        let start = recall.arrived.unwrap_or_else(Instant::now);
+        let account = Account::new(start).announced_in(recall.tick);
+        let mut request = prepared.again(head, recall.client.clone(), account);
+        self.renew(&mut request);
+        request
+    }
+
     /// Remembers a request that has ended.
     pub(crate) fn remember(mut self: Box<Repeat>, mut request: Box<Request>) {
-        request.client = self.nobody.take().unwrap_or_else(|| NOBODY.clone());
+        if let Some(template) = request.template.take() {
+            request.recycle();
+            request = template;
+        }
+        request.client = self.nobody.take().unwrap_or_else(client::nobody);
         request.mapped.served = None;
         request.mapped.walked = None;
         let new_head = self.new_head.take();
@@ -686,6 +747,7 @@ impl SentHead {
         match self {
             SentHead::Http1 { text, .. } => text.len(),
             SentHead::Http2(fields) => fields.text().map_or(usize::MAX, <[u8]>::len),
+            SentHead::Another => 0,
         }
     }
 }
@@ -747,6 +809,7 @@ impl Repeated {
         match self {
             Repeated::File { path, .. } => path.count_bytes(),
             Repeated::Redirect(page) => page.len(),
+            Repeated::Prepared => size_of::<Prepared>(),
         }
     }
 
@@ -755,6 +818,7 @@ impl Repeated {
         let (file, path, part, walked) = match self {
             Repeated::Redirect(page) if page.is_empty() => return Some(Body::Empty),
             Repeated::Redirect(page) => return Some(Body::Bytes(page.clone())),
+            Repeated::Prepared => return None,
             Repeated::File { file, path, part, walked } => (file.upgrade()?, path, part, walked),
         };
         if !holds(request, &file, path, walked) {

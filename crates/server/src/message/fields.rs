@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A value: a constant, a string of its own, or one shared with a cache.
@@ -15,6 +15,34 @@ pub enum Value {
     Own(String),
     /// A shared text.
     Shared(Arc<str>),
+    /// A part of a shared text.
+    Part(TextPart),
+}
+
+/// A part of a text that others are parts of, too, such as a value in a received head.
+#[derive(Clone, Debug)]
+pub struct TextPart {
+    all: Arc<str>,
+    start: u32,
+    end: u32,
+}
+
+impl TextPart {
+    /// This part of a text, if it is one of at most 4 GB.
+    pub fn new(all: &Arc<str>, part: Range<usize>) -> Option<TextPart> {
+        all.get(part.clone())?;
+        let (start, end) = (u32::try_from(part.start).ok()?, u32::try_from(part.end).ok()?);
+        Some(TextPart { all: all.clone(), start, end })
+    }
+}
+
+impl Deref for TextPart {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        // `new` has found it.
+        self.all.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
 }
 
 impl Deref for Value {
@@ -25,6 +53,7 @@ impl Deref for Value {
             Value::Static(text) => text,
             Value::Own(text) => text,
             Value::Shared(text) => text,
+            Value::Part(text) => text,
         }
     }
 }
@@ -50,6 +79,12 @@ impl From<&str> for Value {
 impl From<Cow<'_, str>> for Value {
     fn from(text: Cow<'_, str>) -> Value {
         Value::Own(text.into_owned())
+    }
+}
+
+impl From<TextPart> for Value {
+    fn from(part: TextPart) -> Value {
+        Value::Part(part)
     }
 }
 
@@ -157,6 +192,15 @@ impl Fields {
             }
         }
         out
+    }
+
+    /// Becomes like other fields. Most are empty, or have not been changed.
+    pub(crate) fn become_like(&mut self, other: &Fields) {
+        if other.is_empty() {
+            self.clear();
+        } else if !self.iter().eq(other.iter()) {
+            self.0.clone_from(&other.0);
+        }
     }
 
     /// How many bytes the names and values have.

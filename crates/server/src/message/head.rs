@@ -134,6 +134,12 @@ impl RequestHead {
         self.table.fields(&self.text)
     }
 
+    /// All fields in order: which known name it has, if any, its name, and its value.
+    pub(crate) fn named_fields(&self) -> impl Iterator<Item = (Option<KnownField>, &[u8], &[u8])> {
+        self.asked.add(FieldSet::ALL);
+        self.table.named_fields(&self.text)
+    }
+
     /// Table and text, for what a protocol finds out about each request anew: framing, and the future of the connection. What is
     /// looked up there is not recorded.
     pub(crate) fn parts(&self) -> (&Head, &[u8]) {

@@ -141,6 +141,22 @@ impl ResponseHead {
         self.output_filters.clear();
     }
 
+    /// Becomes like another one.
+    pub(crate) fn become_like(&mut self, other: &ResponseHead) {
+        (self.status, self.type_by_script) = (other.status, other.type_by_script);
+        self.status_line.clone_from(&other.status_line);
+        self.content_type.clone_from(&other.content_type);
+        self.content_encoding.clone_from(&other.content_encoding);
+        self.content_languages.clone_from(&other.content_languages);
+        self.headers_out.become_like(&other.headers_out);
+        self.err_headers_out.become_like(&other.err_headers_out);
+        self.vlist_validator.clone_from(&other.vlist_validator);
+        self.output_filters.clone_from(&other.output_filters);
+        self.allowed.clone_from(&other.allowed);
+        (self.no_local_copy, self.is_passed_on) = (other.no_local_copy, other.is_passed_on);
+        (self.rate_limit, self.flush) = (other.rate_limit, other.flush);
+    }
+
     /// Continues as the response to a subrequest's result, keeping this response's status.
     pub(crate) fn adopt(&mut self, found: ResponseHead) {
         self.content_type = found.content_type;

@@ -14,6 +14,7 @@ use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::hooks::{Handler, Hooks, ModuleHook, ResponseHook, SubrequestTarget};
 use crate::request::phase::Phase;
+use crate::request::prepared::RunHandler;
 use crate::settings::core::{CoreDir, CoreServer, Tri};
 use crate::trace::HANDLER;
 
@@ -49,6 +50,12 @@ pub(crate) async fn process(request: &mut Request) -> Response {
             Err(flow) => HandlerResult::Status(flow.status()),
         },
     };
+    finish(request, result).await
+}
+
+/// Takes a request that begins where the phases have left another one to its handler, and its response through its filters.
+pub(crate) async fn answer_prepared(request: &mut Request, run: RunHandler) -> Response {
+    let result = run_waiting(request, run).await;
     finish(request, result).await
 }
 
@@ -327,16 +334,24 @@ async fn run_handlers(request: &mut Request) -> HandlerResult {
                 std::future::pending().await
             }
             (None, Handler::Later { run, .. }) => {
-                runtime::needs_worker().await;
-                match run(request).await {
-                    HandlerResult::Declined => HandlerResult::Status(500),
-                    result => result,
+                if request.may_prepare_others {
+                    request.prepare_others(*run);
                 }
+                run_waiting(request, *run).await
             }
             (None, Handler::Now(_)) => HandlerResult::Status(500),
         };
     }
     HandlerResult::Status(500)
+}
+
+/// Runs a handler that has to wait.
+async fn run_waiting(request: &mut Request, run: RunHandler) -> HandlerResult {
+    runtime::needs_worker().await;
+    match run(request).await {
+        HandlerResult::Declined => HandlerResult::Status(500),
+        result => result,
+    }
 }
 
 /// Asks the handlers for a part of another response, with its filters applied. `Err`: there is none, and this status

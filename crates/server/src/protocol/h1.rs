@@ -35,6 +35,7 @@ use crate::transport;
 use crate::transport::park_state::{Evicted, HeldMemory, WaitingFor};
 
 pub(super) use self::connection::{HEAD_PIECE, Http1Connection};
+use self::repeat::Unanswered;
 
 /// After this many pipelined requests, other connections get their turn.
 const PIPELINED: u32 = 16;
@@ -49,7 +50,8 @@ impl Connection for Http1Connection {
                 self.go_on();
                 match self.serve_at_once() {
                     Ok(next) => Stepping::Done(next),
-                    Err(head) => Stepping::waiting(self.serve(head)),
+                    Err(Unanswered::Prepared(request)) => Stepping::waiting(self.answer_prepared(request)),
+                    Err(Unanswered::New(head)) => Stepping::waiting(self.serve(head)),
                 }
             }
             Stage::ReadHead => Stepping::waiting(self.read_head()),
@@ -84,12 +86,11 @@ impl Http1Connection {
         self.buffer = b"GET /mod_ssl:error:HTTP-request HTTP/1.0\r\n\r\n".to_vec();
     }
 
-    /// Serves a request whose response is known, without a future: most requests are repeats. `Err`: another request; its
-    /// head, if it was parsed.
-    fn serve_at_once(&mut self) -> Result<Stage, Option<Arc<RequestHead>>> {
+    /// Serves a request whose response is known, without a future: most requests are repeats. `Err`: how another one goes on.
+    fn serve_at_once(&mut self) -> Result<Stage, Unanswered> {
         self.key = None;
         if self.behind >= PIPELINED || self.preface.is_some() || self.cut_off.is_some() {
-            return Err(None);
+            return Err(Unanswered::New(None));
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         if bytes.is_empty() {
@@ -239,6 +240,7 @@ impl Http1Connection {
             return self.refuse(exchange).await;
         }
         let request = &mut exchange.request;
+        request.may_prepare_others = self.key.is_some();
         request.account.tick = self.announced.take().inspect(|tick| tick::resume(*tick));
         self.wish = wish;
         self.received = request.data.head.len();

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::request::dns::{self, Reply, Unanswered};
 use crate::request::unique::{self, Unique};
 use crate::settings::core::Tri;
-use crate::transport::endpoint::Endpoint;
+use crate::transport::endpoint::{Endpoint, NoConnection};
 use crate::transport::tls::session::Session;
 
 /// The properties shared by all requests of a connection.
@@ -41,6 +41,15 @@ pub enum Announced {
     Nobody,
     /// The client with this address.
     Client(SocketAddr),
+}
+
+/// The client of a request that is only remembered.
+pub(crate) fn nobody() -> Arc<Client> {
+    static NOBODY: LazyLock<Arc<Client>> = LazyLock::new(|| {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        Arc::new(Client::new(nowhere, Arc::new(NoConnection { local: nowhere, session: None })))
+    });
+    NOBODY.clone()
 }
 
 impl fmt::Debug for Client {

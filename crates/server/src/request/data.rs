@@ -85,6 +85,18 @@ impl RequestData {
         }
     }
 
+    /// Becomes like the content of another request, except for its head and its stream.
+    pub(super) fn become_like(&mut self, other: &RequestData) {
+        let RequestData { method, header_only, version, target, uri, args, hostname, headers_in, .. } = other;
+        self.method.clone_from(method);
+        (self.header_only, self.version, self.stream) = (*header_only, *version, None);
+        self.target.clone_from(target);
+        self.uri.clone_from(uri);
+        self.args.clone_from(args);
+        self.hostname.clone_from(hostname);
+        self.headers_in.clone_from(headers_in);
+    }
+
     /// The fields of the request if a module changed any; they then replace the head's.
     pub fn changed_fields(&self) -> Option<&Fields> {
         self.headers_in.as_ref()

@@ -62,6 +62,18 @@ impl Request {
         }
     }
 
+    /// The fields of the request in order, in bytes: which known name it has, if any, its name, and its value.
+    pub fn named_fields(&self) -> impl Iterator<Item = (Option<KnownField>, Cow<'_, [u8]>, Cow<'_, [u8]>)> {
+        let changed = self.data.headers_in.as_ref();
+        let received = changed.is_none().then(|| self.data.head.named_fields()).into_iter().flatten();
+        let received = received.map(|(known, name, value)| (known, Cow::Borrowed(name), Cow::Borrowed(value)));
+        let changed = changed.into_iter().flat_map(Fields::iter).map(|(name, value)| {
+            let name = http::text::to_bytes(name);
+            (KnownField::classify(&name), name, http::text::to_bytes(value))
+        });
+        changed.chain(received)
+    }
+
     /// The fields of the request, for changes: from now on they replace the head's. Fields that came several times are
     /// one, as in Apache; added ones stand apart.
     pub fn headers_mut(&mut self) -> &mut Fields {

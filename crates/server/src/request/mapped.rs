@@ -56,6 +56,20 @@ impl Mapped {
         self.filename.strip_prefix(TO_BACKEND)
     }
 
+    /// Becomes like the mapping of a path without a file.
+    pub(super) fn become_like(&mut self, other: &Mapped) {
+        let Mapped { filename, path_info, accept_path_info, links, context, document_root, .. } = other;
+        self.filename.clone_from(filename);
+        self.path_info.clone_from(path_info);
+        (self.accept_path_info, self.links) = (*accept_path_info, *links);
+        self.context.clone_from(context);
+        self.document_root.clone_from(document_root);
+        self.handler.clone_from(&other.handler);
+        self.input_filters.clone_from(&other.input_filters);
+        self.read_fields.clone_from(&other.read_fields);
+        (self.stat, self.kept, self.served, self.walked, self.is_directory) = (None, None, None, None, false);
+    }
+
     /// Forgets everything, before another path is examined.
     pub(super) fn clear(&mut self) {
         self.filename.clear();

@@ -24,7 +24,7 @@ use super::target::Target;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Lets a member answer the request.
-pub(super) async fn handle(request: &mut Request, target: Target) -> HandlerResult {
+pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerResult {
     let url = target.url();
     let Some(balancer) = of_url(request, &url) else {
         request.log(NAME, Level::Error, format!("{url}: there is no such balancer"));
@@ -43,7 +43,7 @@ pub(super) async fn handle(request: &mut Request, target: Target) -> HandlerResu
         tell(request, &balancer, index, session.as_ref());
         let election = Arc::new(Election::new(&balancer, index));
         let (member, attempt) = (election.member(), Arc::<Attempt>::default());
-        let destination = to_member(request, member, &target.path, attempt.clone());
+        let destination = Arc::new(to_member(request, member, &target.path, attempt.clone()));
         let Some(scheme) = scheme(request, &destination.target.scheme) else {
             let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
             request.log(NAME, Level::Error, text);

@@ -87,6 +87,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
     let upgrade = upgrade.filter(|protocol| !protocol.eq_ignore_ascii_case("NONE")).map(str::to_string);
     Destination {
         target,
+        kind: server.kind(),
         server,
         timeout,
         flush: known.flush == Some(true),

@@ -3,92 +3,140 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use http::Version;
+use http::name::FieldSet;
+use http::text::to_bytes;
+use http::{KnownField, Version};
 use server::Request;
 
 use super::settings::{ProxyDir, ProxyServer, Via};
 use super::target::Target;
 
 /// Fields that make a response depend on what the client has already.
-const CONDITIONS: [&str; 5] = ["If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since"];
+const CONDITIONS: FieldSet = FieldSet::of(Some(KnownField::IfMatch))
+    .and(FieldSet::of(Some(KnownField::IfModifiedSince)))
+    .and(FieldSet::of(Some(KnownField::IfNoneMatch)))
+    .and(FieldSet::of(Some(KnownField::IfRange)))
+    .and(FieldSet::of(Some(KnownField::IfUnmodifiedSince)));
 /// How many fields a proxy may add.
 const ADDED: usize = 5;
 /// Fields about one connection. Those that a message lists in `Connection` are, too.
-const HOP_BY_HOP: [&str; 8] =
-    ["Connection", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"];
+const HOP_BY_HOP: FieldSet = FieldSet::of(Some(KnownField::Connection))
+    .and(FieldSet::of(Some(KnownField::Te)))
+    .and(FieldSet::of(Some(KnownField::TransferEncoding)))
+    .and(FieldSet::of(Some(KnownField::Upgrade)))
+    .and(FieldSet::of(Some(KnownField::ContentLength)));
+/// Those of them that are not known.
+const HOP_BY_HOP_TOO: [&[u8]; 3] = [b"Keep-Alive", b"Proxy-Connection", b"Trailer"];
 
 /// The fields of a message that concern one connection only.
 pub(crate) struct HopByHop {
     /// The options of `Connection` that are not among those always, in lower case.
-    listed: HashSet<String>,
+    listed: HashSet<Vec<u8>>,
 }
 
 impl HopByHop {
     /// Those of a message with this `Connection`.
-    pub(crate) fn of(connection: &str) -> HopByHop {
-        let options = connection.split(',').map(str::trim);
-        let others = options.filter(|option| !option.eq_ignore_ascii_case("close") && !is_always(option));
-        HopByHop { listed: others.map(str::to_ascii_lowercase).collect() }
+    pub(crate) fn of(connection: &[u8]) -> HopByHop {
+        let options = connection.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let is_other =
+            |option: &&[u8]| !option.eq_ignore_ascii_case(b"close") && !is_always(KnownField::classify(option), option);
+        HopByHop { listed: options.filter(is_other).map(<[u8]>::to_ascii_lowercase).collect() }
     }
 
-    /// Whether the field of this name is one of them.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        is_always(name) || !self.listed.is_empty() && self.listed.contains(&name.to_ascii_lowercase())
+    /// Whether the field of this name is one of them. `known`: which known name that is, if any.
+    pub(crate) fn has(&self, known: Option<KnownField>, name: &[u8]) -> bool {
+        is_always(known, name) || !self.listed.is_empty() && self.listed.contains(&name.to_ascii_lowercase())
     }
 }
 
-fn is_always(name: &str) -> bool {
-    HOP_BY_HOP.iter().any(|one| one.eq_ignore_ascii_case(name))
+fn is_always(known: Option<KnownField>, name: &[u8]) -> bool {
+    match known {
+        Some(known) => HOP_BY_HOP.has(Some(known)),
+        None => HOP_BY_HOP_TOO.iter().any(|one| one.eq_ignore_ascii_case(name)),
+    }
+}
+
+/// A field of a request for the next server.
+pub(crate) struct Forwarded<'r> {
+    /// Which known name it has, if any.
+    known: Option<KnownField>,
+    pub(crate) name: Cow<'r, [u8]>,
+    pub(crate) value: Cow<'r, [u8]>,
+}
+
+impl Forwarded<'_> {
+    fn is(&self, known: Option<KnownField>, name: &[u8]) -> bool {
+        self.known == known && (known.is_some() || self.name.eq_ignore_ascii_case(name))
+    }
 }
 
 /// The fields of a request for the next server, without those of the connection to it and `Host`. As in Apache, several
-/// of one name are one.
-pub(crate) fn fields(request: &Request) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    let hop_by_hop = HopByHop::of(&request.header_joined("Connection").unwrap_or_default());
-    // The conditions are about the whole response.
-    let is_condition =
-        |name: &str| request.is_subrequest() && CONDITIONS.iter().any(|one| one.eq_ignore_ascii_case(name));
-    let headers = request.headers();
-    let mut fields: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::with_capacity(headers.len() + ADDED);
-    for (name, value) in headers {
-        if !hop_by_hop.has(&name) && !name.eq_ignore_ascii_case("Host") && !is_condition(&name) {
-            merge(&mut fields, name, value);
+/// of one name are one. `expects`: with `Expect`.
+pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
+    let connection = request.header_bytes(KnownField::Connection.into());
+    let hop_by_hop = HopByHop::of(connection.as_deref().unwrap_or_default());
+    let mut dropped = FieldSet::of(Some(KnownField::Host));
+    if !expects {
+        dropped = dropped.and(FieldSet::of(Some(KnownField::Expect)));
+    }
+    if request.is_subrequest() {
+        // The conditions are about the whole response.
+        dropped = dropped.and(CONDITIONS);
+    }
+    let mut fields = Vec::with_capacity(USUAL + ADDED);
+    for (known, name, value) in request.named_fields() {
+        let is_dropped = known.is_some() && dropped.has(known);
+        if !is_dropped && !hop_by_hop.has(known, &name) {
+            merge(&mut fields, Forwarded { known, name, value });
         }
     }
     let most = request.host::<ProxyServer>().max_forwards();
-    let left = value_of(&fields, "Max-Forwards")
-        .and_then(|text| text.trim().parse::<u64>().ok())
+    let left = fields.iter().find(|field| field.is(None, MAX_FORWARDS));
+    let left = left
+        .and_then(|field| std::str::from_utf8(&field.value).ok()?.trim().parse::<u64>().ok())
         .map(|left| left.saturating_sub(1));
     if let Some(left) = left.or(u64::try_from(most).ok()) {
-        fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Max-Forwards"));
-        fields.push(("Max-Forwards".into(), left.to_string().into()));
+        fields.retain(|field| !field.is(None, MAX_FORWARDS));
+        fields.push(added(MAX_FORWARDS, left.to_string().into_bytes()));
     }
     match via(request) {
-        _ if request.host::<ProxyServer>().via() == Via::Block => {
-            fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Via"));
-        }
-        Some(via) => merge(&mut fields, "Via".into(), via.into()),
+        _ if request.host::<ProxyServer>().via() == Via::Block => fields.retain(|field| !field.is(None, b"Via")),
+        Some(via) => merge(&mut fields, added(b"Via", to_bytes(&via).into_owned())),
         None => {}
     }
     if request.dir::<ProxyDir>().add_headers() {
-        merge(&mut fields, "X-Forwarded-For".into(), request.client().ip().into());
+        let known = Some(KnownField::XForwardedFor);
+        merge(&mut fields, Forwarded { known, ..added(b"X-Forwarded-For", request.client().ip().into_bytes()) });
         if let Some(host) = request.header("Host") {
-            merge(&mut fields, "X-Forwarded-Host".into(), host);
+            let host = match host {
+                Cow::Borrowed(host) => to_bytes(host),
+                Cow::Owned(host) => to_bytes(&host).into_owned().into(),
+            };
+            merge(&mut fields, added(b"X-Forwarded-Host", host));
         }
-        merge(&mut fields, "X-Forwarded-Server".into(), Cow::Borrowed(&*request.vhost.name));
+        merge(&mut fields, added(b"X-Forwarded-Server", to_bytes(&request.vhost.name)));
     }
     fields
 }
 
-fn value_of<'f>(fields: &'f [(Cow<'_, str>, Cow<'_, str>)], name: &str) -> Option<&'f str> {
-    fields.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+/// How many fields a request has, as a rule.
+const USUAL: usize = 12;
+const MAX_FORWARDS: &[u8] = b"Max-Forwards";
+
+/// A field that this server adds, which has no known name.
+fn added<'r>(name: &'static [u8], value: impl Into<Cow<'r, [u8]>>) -> Forwarded<'r> {
+    Forwarded { known: None, name: name.into(), value: value.into() }
 }
 
 /// Appends to the value of a name, or adds the field.
-fn merge<'f>(fields: &mut Vec<(Cow<'f, str>, Cow<'f, str>)>, name: Cow<'f, str>, value: Cow<'f, str>) {
-    match fields.iter_mut().find(|(have, _)| have.eq_ignore_ascii_case(&name)) {
-        Some((_, have)) => *have = format!("{have}, {value}").into(),
-        None => fields.push((name, value)),
+fn merge<'f>(fields: &mut Vec<Forwarded<'f>>, field: Forwarded<'f>) {
+    match fields.iter_mut().find(|have| have.is(field.known, &field.name)) {
+        Some(have) => {
+            let text = have.value.to_mut();
+            text.extend_from_slice(b", ");
+            text.extend_from_slice(&field.value);
+        }
+        None => fields.push(field),
     }
 }
 
@@ -117,10 +165,10 @@ pub(crate) fn via(request: &Request) -> Option<String> {
 
 /// The field `Host` for the next server: the backend's own name, or with `ProxyPreserveHost` the one that the client has
 /// asked for.
-pub(crate) fn host(request: &Request, target: &Target) -> String {
+pub(crate) fn host<'r>(request: &'r Request, target: &'r Target) -> Cow<'r, str> {
     match request.dir::<ProxyDir>().preserve_host() {
         false => target.authority(),
-        true => request.header("Host").map_or_else(|| request.vhost.name.clone(), |host| host.into_owned()),
+        true => request.header("Host").unwrap_or_else(|| request.vhost.name.as_str().into()),
     }
 }
 

@@ -9,7 +9,7 @@ use gateway::backend::remote::{RemoteCall, RemoteProtocol};
 use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
-use upstream::{Attempt, RemoteServer};
+use upstream::{Attempt, Kind, RemoteServer, Tls};
 
 use super::status::Status;
 use super::target::Target;
@@ -37,14 +37,17 @@ pub(crate) struct Scheme {
 }
 
 /// Sends a request to a backend.
-pub(crate) type SchemeHandler = for<'a> fn(&'a mut Request, Destination) -> Waiting<'a, HandlerResult>;
+pub(crate) type SchemeHandler = for<'a> fn(&'a mut Request, Arc<Destination>) -> Waiting<'a, HandlerResult>;
 
 /// A request's target, and its settings.
+#[derive(Clone)]
 pub(crate) struct Destination {
     /// The backend's URL with the request's path.
     pub(crate) target: Target,
     /// The address and its settings.
     pub(crate) server: RemoteServer,
+    /// What connections to it have in common.
+    pub(crate) kind: Kind,
     /// How long the backend may be silent.
     pub(crate) timeout: Duration,
     /// Whether each piece of the response goes out at once.
@@ -55,6 +58,14 @@ pub(crate) struct Destination {
     pub(crate) status: Status,
     /// Learns what becomes of the request, if the backend is a member of a balancer.
     pub(crate) attempt: Option<Arc<Attempt>>,
+}
+
+impl Destination {
+    /// The destination over encrypted connections.
+    pub(crate) fn encrypted(&self, tls: Tls) -> Destination {
+        let server = RemoteServer { tls: Some(tls), ..self.server.clone() };
+        Destination { kind: server.kind(), server, ..self.clone() }
+    }
 }
 
 /// A failure of a backend, as Apache reports it: in the log, and on the page.

@@ -1,5 +1,7 @@
 //! From the URL of a backend to its response.
 
+use std::sync::Arc;
+
 use conf::Level;
 use server::{HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
 
@@ -7,7 +9,7 @@ use super::balance;
 use super::balancer::of_url;
 use super::destination::{destination, parameters};
 use super::map::{add_query, canonical_port, complete, set};
-use super::scheme::{Scheme, proxy_error};
+use super::scheme::{Destination, Scheme, SchemeHandler, proxy_error};
 use super::schemes::scheme;
 use super::settings::ProxyDir;
 use super::target::Target;
@@ -98,24 +100,41 @@ fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
     Some(proxy_error(request, 400, why))
 }
 
+/// How requests with the same URL of a backend go on.
+enum Plan {
+    /// To a backend.
+    Backend { scheme: &'static Scheme, handler: SchemeHandler, destination: Arc<Destination> },
+    /// To a member of a balancer.
+    Balancer(Target),
+    /// There is no such URL.
+    Impossible,
+}
+
+fn plan(request: &Request) -> Plan {
+    let url = request.mapped.backend_url().unwrap_or_default();
+    let Ok(target) = Target::parse(url) else { return Plan::Impossible };
+    let Some(scheme) = scheme(request, &target.scheme) else { return Plan::Impossible };
+    match scheme.handler {
+        Some(handler) => Plan::Backend { scheme, handler, destination: Arc::new(destination(request, target)) },
+        None => Plan::Balancer(target),
+    }
+}
+
 /// Passes the request on to its backend, and makes the response from the answer.
 pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
-        let url = request.mapped.backend_url().unwrap_or_default();
-        let Ok(target) = Target::parse(url) else { return HandlerResult::Status(500) };
-        let Some(scheme) = scheme(request, &target.scheme) else { return HandlerResult::Status(500) };
-        let answer = match scheme.handler {
-            Some(handler) => {
-                let destination = destination(request, target);
+        let answer = match &*request.plan(plan) {
+            Plan::Impossible => return HandlerResult::Status(500),
+            Plan::Backend { scheme, handler, destination } => {
                 if !destination.status.is_usable() {
                     let name = &destination.server.name;
                     let text = format!("AH00940: {}: disabled connection for ({name})", scheme.name);
                     request.log("proxy", Level::Error, text);
                     return HandlerResult::Status(503);
                 }
-                handler(request, destination).await
+                handler(request, destination.clone()).await
             }
-            None => balance::handle(request, target).await,
+            Plan::Balancer(target) => balance::handle(request, target).await,
         };
         let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
         match answer {

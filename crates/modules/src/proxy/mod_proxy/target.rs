@@ -1,5 +1,7 @@
 //! URLs of backends: `fcgi://host:port/path`, or `unix:/path/of.sock|fcgi://name/path`.
 
+use std::borrow::Cow;
+
 /// The URL of a backend, in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -71,8 +73,8 @@ impl Target {
     }
 
     /// `host`, or `host:port` if there is a port.
-    pub(crate) fn authority(&self) -> String {
-        self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
+    pub(crate) fn authority(&self) -> Cow<'_, str> {
+        self.port.map_or_else(|| self.host.as_str().into(), |port| format!("{}:{port}", self.host).into())
     }
 
     /// The URL, without the socket.

@@ -1,14 +1,19 @@
 //! Connections that carry one request after the other.
 
+use std::sync::Arc;
+
 use upstream::http1::Exchange;
-use upstream::{Keep, Kind, pool};
+use upstream::{Keep, pool};
+
+use crate::proxy::mod_proxy::Destination;
 
 /// The module's name in log lines.
 pub(super) const NAME: &str = "proxy_http";
 
 /// How a connection goes back to those that are kept.
 pub(super) struct Back {
-    pub(super) kind: Kind,
+    /// What its connections have in common.
+    pub(super) destination: Arc<Destination>,
     pub(super) keep: Keep,
 }
 
@@ -17,7 +22,7 @@ pub(super) fn free(exchange: Exchange, back: Option<Back>) {
     let (is_reusable, is_over) = (exchange.is_reusable(), exchange.has_sent_request());
     let Some(connection) = exchange.into_connection() else { return };
     match back.filter(|_| is_reusable) {
-        Some(Back { kind, keep }) => pool::give(kind, keep, connection),
+        Some(Back { destination, keep }) => pool::give(&destination.kind, keep, connection),
         None if is_over => connection.close(),
         None => {}
     }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use conf::Level;
 use http::KnownField;
 use http::h1::received::{BadResponse, ResponseHead};
 use http::text::from_bytes;
-use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, TextPart, Value};
 use upstream::http1::{Exchange, Failure};
 
 use super::connection::{Back, NAME, free};
@@ -73,8 +74,8 @@ pub(super) async fn final_head(
             100 => exchange.ask_for_body(),
             _ => {
                 let mut fields = Fields::default();
-                for (name, value) in end_to_end(head, bytes) {
-                    fields.add(name.into_owned(), value);
+                for EndToEnd { name, value, .. } in end_to_end(head, bytes) {
+                    fields.add(name, value);
                 }
                 if let Err(error) = request.send_interim(status, &fields).await {
                     request.log_os(NAME, Level::Debug, &error, format!("the interim response {status} is not sent"));
@@ -89,13 +90,61 @@ pub(super) async fn final_head(
 }
 
 /// The fields of a head that concern more than one connection.
-pub(super) fn end_to_end<'h>(
-    head: &'h ResponseHead,
-    bytes: &'h [u8],
-) -> impl Iterator<Item = (Cow<'h, str>, Cow<'h, str>)> + use<'h> {
-    let hop_by_hop = HopByHop::of(&from_bytes(&head.combined(bytes, KnownField::Connection).unwrap_or_default()));
-    let fields = head.fields(bytes).map(|(name, value)| (from_bytes(name), from_bytes(value)));
-    fields.filter(move |(name, _)| !hop_by_hop.has(name) && !name.eq_ignore_ascii_case("Proxy-Authenticate"))
+pub(super) fn end_to_end<'h>(head: &'h ResponseHead, bytes: &'h [u8]) -> impl Iterator<Item = EndToEnd> + use<'h> {
+    let connection = head.combined(bytes, KnownField::Connection);
+    let hop_by_hop = HopByHop::of(connection.as_deref().unwrap_or_default());
+    // Most heads are text as they are, and then each value is a part of it.
+    let text = match from_bytes(bytes) {
+        Cow::Borrowed(text) => Some(Arc::<str>::from(text)),
+        Cow::Owned(_) => None,
+    };
+    let fields = head.named_fields(bytes);
+    fields
+        .filter(move |(known, name, _)| {
+            !hop_by_hop.has(*known, name) && !name.eq_ignore_ascii_case(b"Proxy-Authenticate")
+        })
+        .map(move |(known, name, value)| {
+            let start = (value.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
+            let part = text.as_ref().and_then(|text| TextPart::new(text, start..start + value.len()));
+            // A folded value is not in the head as it is.
+            let part = part.filter(|part| part.as_bytes() == value);
+            let value = part.map_or_else(|| from_bytes(value).into(), Value::from);
+            EndToEnd { known, name: usual_name(name), value }
+        })
+}
+
+/// A field of a backend's response.
+pub(super) struct EndToEnd {
+    /// Which known name it has, if any.
+    known: Option<KnownField>,
+    pub(super) name: Cow<'static, str>,
+    pub(super) value: Value,
+}
+
+/// Names of fields that most responses have.
+const USUAL: [&str; 16] = [
+    "Date",
+    "Server",
+    "ETag",
+    "Last-Modified",
+    "Content-Type",
+    "Cache-Control",
+    "Accept-Ranges",
+    "Set-Cookie",
+    "Vary",
+    "Expires",
+    "Location",
+    "Content-Encoding",
+    "Content-Language",
+    "X-Powered-By",
+    "X-Frame-Options",
+    "Strict-Transport-Security",
+];
+
+/// A name, without memory of its own if most responses have it.
+fn usual_name(name: &[u8]) -> Cow<'static, str> {
+    let usual = USUAL.iter().find(|usual| usual.as_bytes() == name);
+    usual.map_or_else(|| Cow::Owned(from_bytes(name).into_owned()), |usual| Cow::Borrowed(*usual))
 }
 
 /// Makes the response from one whose final head has come. `back` takes the connection when it is free.
@@ -124,20 +173,20 @@ pub(super) fn make(
         attempt.add_received(line as u64);
     }
     request.response.clear_content_type();
-    for (name, value) in end_to_end(head, bytes) {
-        let reversed = match () {
-            () if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(&name)) => location(request, &value),
-            () if name.eq_ignore_ascii_case("Set-Cookie") => cookie(request, &value),
-            () => None,
+    for EndToEnd { known, name, value } in end_to_end(head, bytes) {
+        let reversed = match &*name {
+            name if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(name)) => location(request, &value),
+            name if name.eq_ignore_ascii_case("Set-Cookie") => cookie(request, &value),
+            _ => None,
         };
-        let response = &mut request.response;
-        match reversed.map_or(value, Cow::Owned) {
-            value if name.eq_ignore_ascii_case("Content-Type") => response.set_script_type(value.into_owned()),
-            value if name.eq_ignore_ascii_case("Content-Encoding") => match &mut response.content_encoding {
+        let (value, response) = (reversed.map_or(value, Value::from), &mut request.response);
+        match known {
+            Some(KnownField::ContentType) => response.set_script_type(value.to_string()),
+            Some(KnownField::ContentEncoding) => match &mut response.content_encoding {
                 Some(encodings) => encodings.extend([", ", &value]),
-                none => *none = Some(value.into_owned()),
+                none => *none = Some(value.to_string()),
             },
-            value => response.headers_out.add(name.into_owned(), value),
+            _ => response.headers_out.add(name, value),
         }
     }
     if let Some(via) = via(request) {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use upstream::http1::Exchange;
 use upstream::{Connection, Duplex};
 
-use super::response::end_to_end;
+use super::response::{EndToEnd, end_to_end};
 use crate::proxy::mod_proxy::Destination;
 
 /// The protocol that the client asks for and that the backend may speak.
@@ -34,10 +34,10 @@ pub(super) fn key(protocol: &str) -> Option<(&'static str, String)> {
 /// is longer than `Timeout`.
 pub(super) fn make(request: &mut Request, exchange: Exchange, protocol: String, timeout: Duration) -> HandlerResult {
     let (head, bytes) = exchange.head();
-    for (name, value) in end_to_end(head, bytes) {
+    for EndToEnd { name, value, .. } in end_to_end(head, bytes) {
         // The proof that the backend has read a key is for whoever has sent it.
         if request.data.version < Version::Http2 || !name.eq_ignore_ascii_case("Sec-WebSocket-Accept") {
-            request.response.headers_out.add(name.into_owned(), value);
+            request.response.headers_out.add(name, value);
         }
     }
     request.response.is_passed_on = true;

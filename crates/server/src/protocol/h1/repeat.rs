@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use http::h1::framing::Persistence;
 use http::{Head, Parse};
 use runtime::{Stage, tick};
 
@@ -11,16 +12,26 @@ use super::head::write_head;
 use super::outgoing::Outgoing;
 use super::write::Composed;
 use crate::exchange::Exchange;
-use crate::exchange::repeat::{Again, Recall, SentHead};
+use crate::exchange::repeat::{Again, Recall, Recalled, SentHead};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
+use crate::request::Request;
+use crate::transport;
+
+/// How a request goes on whose response is not known.
+pub(super) enum Unanswered {
+    /// Through the phases; its head, if it was parsed.
+    New(Option<Arc<RequestHead>>),
+    /// To its handler.
+    Prepared(Box<Request>),
+}
 
 impl Http1Connection {
     /// Answers the request whose head these bytes are as an earlier one that asked the same was answered, from the same buffer.
-    /// `Err`: it goes through the phases; its head, if it was parsed.
-    pub(super) fn repeat(&mut self, bytes: &mut Vec<u8>) -> Result<Stage, Option<Arc<RequestHead>>> {
+    /// `Err`: how it goes on instead.
+    pub(super) fn repeat(&mut self, bytes: &mut Vec<u8>) -> Result<Stage, Unanswered> {
         if !self.running.hooks.are_repeatable || self.refused.is_some() {
-            return Err(None);
+            return Err(Unanswered::New(None));
         }
         let Again { mut request, repeat: again, body } = self.recall(bytes)?;
         let mut front = mem::take(bytes);
@@ -33,7 +44,7 @@ impl Http1Connection {
             || write_head(&mut request, again.delimiter, persist, &mut front).is_none();
         if !is_written {
             *bytes = request.data.head.text().to_vec();
-            return Err(None);
+            return Err(Unanswered::New(None));
         }
         request.account.sent.keepalive = persist.keep;
         request.account.sent.head = Some((again.delimiter, persist));
@@ -49,35 +60,40 @@ impl Http1Connection {
     }
 
     /// The response that the request with this head may have again. Without one, the head takes the bytes, if it is whole.
-    fn recall(&mut self, bytes: &mut Vec<u8>) -> Result<Again, Option<Arc<RequestHead>>> {
+    fn recall(&mut self, bytes: &mut Vec<u8>) -> Result<Again, Unanswered> {
         let tick = self.announced.inspect(|tick| tick::resume(*tick));
         let limits = self.plan().limits;
-        let mut recall = Recall::new(self.running.server, &self.client, None, bytes).ok_or(None)?;
+        let recall = Recall::new(self.running.server, &self.client, None, bytes);
+        let mut recall = recall.ok_or(Unanswered::New(None))?;
         recall.tick = tick;
-        let may_be_first = |again: &Again| self.may_offer_http2(&again.request);
         match recall.same(bytes) {
-            Some(again) if may_be_first(&again) => {
-                again.leave();
-                return Err(None);
+            Some(Recalled::Prepared(request)) => {
+                buffers::give(mem::take(bytes));
+                return Err(Unanswered::Prepared(request));
             }
-            Some(again) => return Ok(again),
+            Some(Recalled::Again(again)) if self.may_offer_http2(&again.request) => {
+                again.leave();
+                return Err(Unanswered::New(None));
+            }
+            Some(Recalled::Again(again)) => return Ok(again),
             None => {}
         }
         let mut table = buffers::take_head();
         if Head::parse(bytes, &limits, &mut table) != Ok(Parse::Complete { len: bytes.len() }) {
             buffers::give_head(table);
-            return Err(None);
+            return Err(Unanswered::New(None));
         }
         let mut head = RequestHead::received(mem::take(bytes), table);
-        let again = match recall.similar(&head) {
-            Ok(again) if may_be_first(&again) => {
+        let again = match recall.similar(&mut head) {
+            Ok(Recalled::Prepared(request)) => return Err(Unanswered::Prepared(request)),
+            Ok(Recalled::Again(again)) if self.may_offer_http2(&again.request) => {
                 again.leave();
-                return Err(Some(head.into()));
+                return Err(Unanswered::New(Some(head.into())));
             }
-            Ok(again) => again,
+            Ok(Recalled::Again(again)) => again,
             Err(key) => {
                 self.key = key;
-                return Err(Some(head.into()));
+                return Err(Unanswered::New(Some(head.into())));
             }
         };
         let again = again.with_head(&mut head, None, &recall);
@@ -85,5 +101,23 @@ impl Http1Connection {
         *bytes = text;
         buffers::give_head(table);
         Ok(again)
+    }
+
+    /// Lets the handler of a prepared request answer it, and writes the response.
+    pub(super) async fn answer_prepared(&mut self, mut request: Box<Request>) -> Stage {
+        let (table, text) = request.data.head.parts();
+        self.wish = Persistence::of(table, text);
+        self.received = request.data.head.len();
+        self.cut_off = None;
+        self.announced = None;
+        if request.vhost.plan.upgrades {
+            self.offer_http2(&mut request);
+        }
+        request.interim = self.interim.take();
+        let mut exchange = Exchange::prepared(request, self.workers.acquire(), self.traffic);
+        match transport::unless_reset(&*self.transport, exchange.respond()).await {
+            Some(response) => self.write(exchange, response).await,
+            None => self.give_up(exchange),
+        }
     }
 }

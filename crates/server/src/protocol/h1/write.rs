@@ -113,7 +113,10 @@ impl Http1Connection {
         request.account.sent.head = (!raw).then_some((delimiter, persist));
         let key = self.key.take();
         if let Some(key) = key.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
-            let head = SentHead::http1(&front, persist, self.wish);
+            let head = match request.prepared {
+                Some(_) => Some(SentHead::Another),
+                None => SentHead::http1(&front, persist, self.wish),
+            };
             exchange.repeat = head.and_then(|head| Repeat::of(key, request, head, None, &body, delimiter));
         }
         let head_len = front.len() as u64;

@@ -10,7 +10,7 @@ use sys::time::Instant;
 use super::head::ReceivedHead;
 use super::stream::{Common, Counted, KnownHead, Listed};
 use super::wire::State;
-use crate::exchange::repeat::{Again, Recall, SentHead};
+use crate::exchange::repeat::{Again, Recall, Recalled, SentHead};
 use crate::exchange::{Exchange, Transfer};
 use crate::message::response::Body;
 use crate::message::sent::Persist;
@@ -53,8 +53,8 @@ impl<'c> Repeating<'c> {
     /// Answers it as the latest one with the same fields was answered. `false`: it could not be.
     pub(super) fn answer_same(&mut self, state: &mut State) -> bool {
         let text = state.protocol.fields().text();
-        let again = text.and_then(|text| self.recall.same(text));
-        let again = again.and_then(|again| self.if_it_fits(state, again));
+        let recalled = text.and_then(|text| self.recall.same(text));
+        let again = recalled.and_then(|recalled| self.if_it_fits(state, recalled));
         again.map(|(again, body)| self.answer(state, again, &body)).is_some()
     }
 
@@ -69,11 +69,11 @@ impl<'c> Repeating<'c> {
             return Err(None);
         }
         let text = state.protocol.fields().text().ok_or(None)?;
-        let again = match self.recall.similar(&asked.head) {
-            Ok(again) => again,
+        let recalled = match self.recall.similar(&mut asked.head) {
+            Ok(recalled) => recalled,
             Err(key) => return Err(key.map(|key| KnownHead { key, text: text.to_vec() })),
         };
-        let (again, body) = self.if_it_fits(state, again).ok_or(None)?;
+        let (again, body) = self.if_it_fits(state, recalled).ok_or(None)?;
         let text = state.protocol.fields().text();
         let again = again.with_head(&mut asked.head, text, &self.recall);
         std::mem::take(&mut asked.head).recycle();
@@ -82,7 +82,8 @@ impl<'c> Repeating<'c> {
     }
 
     /// A response, and its body, if that can be sent at once.
-    fn if_it_fits(&self, state: &State, again: Again) -> Option<(Again, Bytes)> {
+    fn if_it_fits(&self, state: &State, recalled: Recalled) -> Option<(Again, Bytes)> {
+        let Recalled::Again(again) = recalled else { return None };
         let body = match &again.body {
             Body::Empty => Some(Bytes::new()),
             Body::Bytes(bytes) if bytes.len() <= self.common.largest && state.has_room(self.at, bytes.len()) => {

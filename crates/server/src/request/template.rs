@@ -1,0 +1,157 @@
+//! A request as the phases have left it, right before its handler: later requests about which they would decide the same may
+//! begin there.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+
+use http::name::FieldSet;
+
+use crate::message::fields::Fields;
+use crate::message::head::RequestHead;
+use crate::request::client::{self, Client};
+use crate::request::prepared::{Prepared, RunHandler};
+use crate::request::{Account, Login, Mapped, Request, RequestBody, RequestData, RequestKind, ResponseHead};
+
+/// How many requests that have ended a thread keeps for new ones.
+const SPARE_MAX: usize = 128;
+
+/// The head of a request that has ended.
+static NO_HEAD: LazyLock<Arc<RequestHead>> = LazyLock::new(Arc::default);
+
+thread_local! {
+    /// Requests that have ended. Their texts are those of the last request each of them was, and leave their memory to the next.
+    #[expect(clippy::vec_box, reason = "a request is too large to be moved")]
+    static SPARE: RefCell<Vec<Box<Request>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Request {
+    /// Lets later requests begin where the phases have left this one, if what they have decided depends on the head and the
+    /// configuration alone. `run`: the handler that comes next.
+    pub(crate) fn prepare_others(&mut self, run: RunHandler) {
+        let is_plain = self.is_plain() && self.trace.is_none() && self.body.is_none();
+        // Nobody would look at the file again.
+        let has_file = self.mapped.kept.is_some() || self.mapped.walked.is_some() || self.mapped.is_directory;
+        if !is_plain || has_file {
+            return;
+        }
+        let asked = if self.data.changed_fields().is_none() { self.data.head.asked() } else { FieldSet::ALL };
+        let outcomes = self.data.head.outcomes().get();
+        self.prepared = Some(Arc::new(Prepared::new(run, asked, outcomes)));
+        let mut template = Box::new(self.blank());
+        template.become_like(self);
+        template.data.head = self.data.head.clone();
+        self.template = Some(template);
+    }
+
+    /// Whether what was decided about it so far depends on its head, the configuration and the requested file alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.hooks.are_repeatable
+            && !self.beyond_head.load(Ordering::Relaxed)
+            && !self.undecided.load(Ordering::Relaxed)
+            && matches!(self.kind, RequestKind::Main)
+            && self.kept_body.is_none()
+            && self.page.is_none()
+            && matches!(self.login, Login { user: None, auth_type: None, proof: None, known: None })
+            && self.account.script.is_none()
+            && self.account.user.is_none()
+            && !self.account.watches
+            && self.account.sent.interim == 0
+    }
+
+    /// A new request with this head, which begins where the phases have left this one.
+    pub(crate) fn again(&self, head: Arc<RequestHead>, client: Arc<Client>, account: Account) -> Box<Request> {
+        let spare = SPARE.with_borrow_mut(Vec::pop);
+        let mut request = spare.unwrap_or_else(|| Box::new(self.blank()));
+        request.become_like(self);
+        request.data.head = head;
+        request.client = client;
+        request.account = account;
+        request
+    }
+
+    /// Ends, and leaves its memory to a new request.
+    pub(crate) fn leave_memory(mut self: Box<Request>) {
+        if let Ok(head) = Arc::try_unwrap(mem::replace(&mut self.data.head, NO_HEAD.clone())) {
+            head.recycle();
+        }
+        self.client = client::nobody();
+        self.prepared = None;
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_MAX {
+                spare.push(self);
+            }
+        });
+    }
+
+    /// What the handler has worked out for all requests that begin where this one began; `make` does that once. It may depend on
+    /// nothing but the configuration and what the phases have left in the request.
+    pub fn plan<T: Any + Send + Sync>(&self, make: impl FnOnce(&Request) -> T) -> Arc<T> {
+        let Some(prepared) = &self.prepared else { return Arc::new(make(self)) };
+        if let Some(plan) = prepared.plan.get().and_then(|plan| plan.clone().downcast().ok()) {
+            return plan;
+        }
+        let plan = Arc::new(make(self));
+        // If another thread was faster, this one has the same.
+        let _ = prepared.plan.set(plan.clone());
+        plan
+    }
+
+    /// A request of nobody for the same server, without content.
+    fn blank(&self) -> Request {
+        Request {
+            hooks: self.hooks,
+            server: self.server,
+            vhost: self.vhost,
+            client: client::nobody(),
+            kind: RequestKind::Main,
+            data: RequestData::new(NO_HEAD.clone()),
+            mapped: Mapped::default(),
+            dir: self.dir.clone(),
+            response: ResponseHead::default(),
+            login: Login::default(),
+            env: Fields::default(),
+            notes: Fields::default(),
+            body: RequestBody::default(),
+            kept_body: None,
+            page: None,
+            interim: None,
+            account: Account::new(self.account.start),
+            trace: None,
+            made: 0.into(),
+            undecided: false.into(),
+            own_variables: Vec::new(),
+            beyond_head: false.into(),
+            prepared: None,
+            template: None,
+            may_prepare_others: false,
+        }
+    }
+
+    /// Becomes like a request that is plain, except for client, account and body.
+    fn become_like(&mut self, other: &Request) {
+        let Request { hooks, server, vhost, data, mapped, dir, response, env, notes, .. } = other;
+        (self.hooks, self.server, self.vhost) = (hooks, server, vhost);
+        self.kind = RequestKind::Main;
+        self.data.become_like(data);
+        self.mapped.become_like(mapped);
+        if self.dir.id != dir.id || !std::ptr::eq(self.server, *server) {
+            self.dir = dir.clone();
+        }
+        self.response.become_like(response);
+        self.env.become_like(env);
+        self.notes.become_like(notes);
+        self.login = Login::default();
+        self.body = RequestBody::default();
+        (self.kept_body, self.page, self.interim, self.trace) = (None, None, None, None);
+        *self.made.get_mut() = other.made.load(Ordering::Relaxed);
+        *self.undecided.get_mut() = false;
+        *self.beyond_head.get_mut() = false;
+        self.own_variables.clone_from(&other.own_variables);
+        self.prepared.clone_from(&other.prepared);
+        self.template = None;
+        self.may_prepare_others = false;
+    }
+}
