@@ -19,7 +19,7 @@ use runtime::scoreboard::{Row, ServedRequest, Traffic};
 use sys::time::Instant;
 
 use crate::exchange::describe::Shown;
-use crate::exchange::repeat::Repeat;
+use crate::exchange::repeat::{Begun, Repeat};
 use crate::message::fields::Fields;
 use crate::phases;
 use crate::phases::process::Response;
@@ -38,6 +38,8 @@ pub struct Exchange {
     /// How to send the response again, if a request with the same head may get it.
     pub(crate) repeat: Option<Box<Repeat>>,
     is_repeat: bool,
+    /// What the status page shows of it, if it began right before its handler.
+    shown: Option<Arc<Shown>>,
 }
 
 /// The bytes of an exchange on the wire.
@@ -59,21 +61,21 @@ impl Exchange {
     /// Begins an exchange with a head. `row`: its row of the scoreboard; `so_far`: the connection's bytes before it.
     pub fn begin(running: Running, client: &Arc<Client>, received: Received, row: Row, so_far: u64) -> Exchange {
         let (request, refusal) = request(running, client, received);
-        let exchange = Exchange { request, row, refusal, repeat: None, is_repeat: false };
+        let exchange = Exchange { refusal, ..Exchange::new(request, row) };
         exchange.show(so_far);
         exchange
     }
 
     /// Begins an exchange whose response is known: that of an earlier request.
     pub(crate) fn again(request: Box<Request>, repeat: Box<Repeat>, row: Row, so_far: u64) -> Exchange {
-        let exchange = Exchange { request, row, refusal: None, repeat: Some(repeat), is_repeat: true };
+        let exchange = Exchange { repeat: Some(repeat), is_repeat: true, ..Exchange::new(request, row) };
         exchange.show(so_far);
         exchange
     }
 
     /// Begins an exchange with a request that is right before its handler.
-    pub(crate) fn prepared(request: Box<Request>, row: Row, so_far: u64) -> Exchange {
-        let exchange = Exchange { request, row, refusal: None, repeat: None, is_repeat: false };
+    pub(crate) fn prepared(Begun { request, shown }: Begun, row: Row, so_far: u64) -> Exchange {
+        let exchange = Exchange { shown: Some(shown), ..Exchange::new(request, row) };
         exchange.show(so_far);
         exchange
     }
@@ -88,9 +90,14 @@ impl Exchange {
         }
     }
 
-    /// What is known of a repeated request.
+    /// What is known of a request that is repeated, or began right before its handler.
     fn shown(&self) -> Option<&Shown> {
-        self.repeat.as_ref().filter(|_| self.is_repeat).map(|repeat| &repeat.shown)
+        let of_repeat = self.repeat.as_ref().filter(|_| self.is_repeat).map(|repeat| &repeat.shown);
+        of_repeat.or(self.shown.as_ref()).map(|shown| &**shown)
+    }
+
+    fn new(request: Box<Request>, row: Row) -> Exchange {
+        Exchange { request, row, refusal: None, repeat: None, is_repeat: false, shown: None }
     }
 
     /// Why the head is refused, if it is.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::block_on::{self, Direction};
 use crate::event_loop::{self, ReadyEvent, Source};
@@ -70,6 +70,17 @@ impl Watched {
                 source.poll(direction, cx).map(|event| Ok(Ready(By::Many(source, direction, event))))
             }
             Inner::One(one) => one.poll(direction),
+        }
+    }
+
+    /// Whether the reactor has reported that the descriptor may be readable, and nobody has cleared that. `None`: only a look at
+    /// the descriptor tells.
+    pub fn is_readable(&self) -> Option<bool> {
+        match &self.0 {
+            Inner::Many(source) => {
+                Some(source.poll(Direction::Read, &mut Context::from_waker(Waker::noop())).is_ready())
+            }
+            Inner::One(_) => None,
         }
     }
 

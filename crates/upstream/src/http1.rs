@@ -19,10 +19,13 @@ use server::{BodyError, RequestBody};
 use sys::time::Instant;
 
 use crate::connection::Connection;
+use crate::room::{Memory, Room};
 use crate::stream::Stream;
 
 /// The room for the first bytes of a response: most are no longer.
 const FIRST_PIECE: usize = 8 * 1024;
+/// What comes with the head is copied up to this length, in bytes, so that the memory stays.
+const COPIED_MAX: usize = 4 * 1024;
 /// The room for each further piece of a body, in bytes.
 const PIECE: usize = 64 * 1024;
 /// How many pieces of a request go out before its response gets a turn.
@@ -99,16 +102,17 @@ enum Came {
 /// A request and its response.
 pub struct Exchange {
     stream: Stream,
-    /// The bytes to send next.
+    /// The heads of the request, and of the response until that has been taken.
+    room: Room,
+    /// How much of the request's head has been sent.
+    head_sent: usize,
+    /// The bytes of its body to send next.
     unsent: Bytes,
     outgoing: Option<Outgoing>,
     /// The server reads no further.
     input_closed: bool,
     /// The next piece of the request's body has to come from the client.
     awaiting_client: bool,
-    /// The start of the response, until its head has been taken.
-    received: Vec<u8>,
-    head: ResponseHead,
     head_length: usize,
     /// Received after the head, and not yet looked at.
     undecoded: Bytes,
@@ -125,18 +129,18 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Sends a request over a connection: its head, and after that its body, if there is one. `timeout`: how long the
-    /// server may be silent.
-    pub fn new(stream: Stream, head: Vec<u8>, body: Option<(RequestBody, Coding)>, timeout: Duration) -> Exchange {
+    /// Sends a request over a connection: its head, which is in the room, and after that its body, if there is one. `timeout`:
+    /// how long the server may be silent.
+    pub fn new(stream: Stream, room: Room, body: Option<(RequestBody, Coding)>, timeout: Duration) -> Exchange {
         let outgoing = body.map(|(body, coding)| Outgoing { body, coding, held: None });
         Exchange {
             stream,
-            unsent: head.into(),
+            room,
+            head_sent: 0,
+            unsent: Bytes::new(),
             outgoing,
             input_closed: false,
             awaiting_client: false,
-            received: Vec::new(),
-            head: ResponseHead::default(),
             head_length: 0,
             undecoded: Bytes::new(),
             decoded: Bytes::new(),
@@ -175,12 +179,13 @@ impl Exchange {
     /// There is none, and the connection is of no further use.
     pub async fn next_head(&mut self) -> Result<(), Failure> {
         if self.head_length > 0 {
-            self.received.drain(..self.head_length);
+            self.room.received.drain(..self.head_length);
             self.head_length = 0;
         }
         loop {
-            if !self.received.is_empty()
-                && let Parse::Complete { len } = self.head.parse(&self.received).map_err(Failure::Malformed)?
+            let Memory { received, head, .. } = &mut *self.room;
+            if !received.is_empty()
+                && let Parse::Complete { len } = head.parse(received).map_err(Failure::Malformed)?
             {
                 self.head_length = len;
                 return Ok(());
@@ -195,15 +200,25 @@ impl Exchange {
 
     /// The head that has come last, and the bytes that it refers to.
     pub fn head(&self) -> (&ResponseHead, &[u8]) {
-        (&self.head, &self.received[..self.head_length])
+        (&self.room.head, &self.room.received[..self.head_length])
     }
 
     /// Goes on to the body of the response whose head has come last, and [ends](ResponseHead::body_end) there. Returns the
     /// body's length, if it is known.
     pub fn begin_body(&mut self, end: BodyEnd) -> Option<u64> {
-        self.keeps = self.head.keeps_connection(&self.received);
-        self.undecoded = Bytes::from(std::mem::take(&mut self.received));
-        self.undecoded.advance(std::mem::take(&mut self.head_length));
+        let Memory { received, head, .. } = &mut *self.room;
+        self.keeps = head.keeps_connection(received);
+        let rest = &received[self.head_length..];
+        self.undecoded = match rest.len() {
+            0 => Bytes::new(),
+            1..=COPIED_MAX => Bytes::copy_from_slice(rest),
+            _ => {
+                let mut all = Bytes::from(std::mem::take(received));
+                all.advance(self.head_length);
+                all
+            }
+        };
+        self.head_length = 0;
         let (rest, length) = match end {
             BodyEnd::None | BodyEnd::Length(0) => (Rest::Nothing, Some(0)),
             BodyEnd::Length(length) => (Rest::Length(length), Some(length)),
@@ -310,7 +325,11 @@ impl Exchange {
 
     /// Whether the whole request has been sent.
     pub fn has_sent_request(&self) -> bool {
-        self.unsent.is_empty() && self.outgoing.is_none() && !self.input_closed && !self.stream.has_unsent()
+        self.head_sent == self.room.request.len()
+            && self.unsent.is_empty()
+            && self.outgoing.is_none()
+            && !self.input_closed
+            && !self.stream.has_unsent()
     }
 
     /// Whether the connection can carry another request: this one and its response are complete, nothing has come after
@@ -328,23 +347,39 @@ impl Exchange {
         self.stream.into_connection()
     }
 
+    /// The connection with the reactor's state of it, after an exchange that leaves it [reusable](Self::is_reusable).
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
     /// The connection, and what has come after the head: another protocol goes on.
     pub fn into_tunnel(mut self) -> (Option<Connection>, Bytes) {
-        let mut rest = Bytes::from(std::mem::take(&mut self.received));
+        let mut rest = Bytes::from(std::mem::take(&mut self.room.received));
         rest.advance(self.head_length);
         (self.stream.into_connection(), rest)
+    }
+
+    /// The memory with the head of the request, which may be sent once more.
+    pub fn into_room(self) -> Room {
+        let mut room = self.room;
+        room.received.clear();
+        room.head.clear();
+        room
     }
 
     /// Moves the request on, and waits for more of the response.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<Came, Failure>> {
         let has_more_input = self.send(cx).map_err(Failure::Body)?;
-        // Beyond the head, `received` is empty, and what comes goes on at once.
-        self.received.reserve(if matches!(self.rest, Rest::Unknown) { FIRST_PIECE } else { PIECE });
-        match self.stream.poll_read(cx, &mut self.received) {
+        // Beyond the head, the buffer is another one, and what comes goes on at once.
+        let is_head = matches!(self.rest, Rest::Unknown);
+        let mut piece = Vec::new();
+        let received = if is_head { &mut self.room.received } else { &mut piece };
+        received.reserve(if is_head { FIRST_PIECE } else { PIECE });
+        match self.stream.poll_read(cx, received) {
             Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Came::End)),
             Poll::Ready(Ok(_)) => {
-                if !matches!(self.rest, Rest::Unknown) {
-                    self.undecoded = std::mem::take(&mut self.received).into();
+                if !is_head {
+                    self.undecoded = piece.into();
                 }
                 self.has_begun = true;
                 self.active = Instant::now();
@@ -373,16 +408,26 @@ impl Exchange {
     /// Moves the request on; `true`: there may be more of it, but the response gets its turn.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
         for _ in 0..STEPS {
-            while !self.unsent.is_empty() {
-                match self.stream.poll_write(cx, &self.unsent) {
+            loop {
+                let head = &self.room.request[self.head_sent..];
+                let is_head = !head.is_empty();
+                let next = if is_head { head } else { &self.unsent };
+                if next.is_empty() {
+                    break;
+                }
+                match self.stream.poll_write(cx, next) {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(Ok(sent)) => {
-                        self.unsent.advance(sent);
+                        match is_head {
+                            true => self.head_sent += sent,
+                            false => self.unsent.advance(sent),
+                        }
                         self.active = Instant::now();
                     }
                     // It may have answered all the same.
                     Poll::Ready(Err(_)) => {
                         self.input_closed = true;
+                        self.head_sent = self.room.request.len();
                         self.unsent.clear();
                     }
                 }

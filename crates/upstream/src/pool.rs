@@ -1,14 +1,15 @@
 //! Connections that stay open between requests: those of a child, and those that all children [share](crate::shared).
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use sys::time::Instant;
 
 use crate::connection::Connection;
 use crate::remote::{Keep, Kind};
-use crate::shared;
+use crate::stream::Stream;
+use crate::{resting, shared};
 
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
@@ -81,6 +82,20 @@ impl Drop for AwaitedResponse {
 /// closed, or over which it has sent what nobody has asked for.
 pub fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
     own(kind, keep, within).or_else(|| shared::take(kind.plain()?, keep, within).map(Connection::from))
+}
+
+/// Like [`take`], for code that reads and writes: a connection that the thread's reactor still watches comes first.
+pub fn take_stream(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Stream> {
+    resting::take(kind, keep, within).or_else(|| take(kind, keep, within).map(Stream::new))
+}
+
+/// Like [`give`], for a connection that the thread's reactor may go on watching.
+pub fn give_stream(kind: &Kind, keep: Keep, stream: Stream) {
+    if let Err(stream) = resting::give(kind, keep, stream)
+        && let Some(connection) = stream.into_connection()
+    {
+        give(kind, keep, connection);
+    }
 }
 
 /// Takes one of the child's own.

@@ -7,12 +7,12 @@
 //! Descriptors that wait count towards a limit of the kernel, which concerns everything that this user sends in the same way: so few
 //! wait, and the parent [removes](tidy) those that have ended. Encrypted connections stay with their child, which has their keys.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt as _};
 use sys::local::{self, SocketKind};
 use sys::rlimit::{self, Limit};
 use sys::time::Instant;

@@ -71,6 +71,18 @@ impl Stream {
         is_quiet(&self.wire.fd)
     }
 
+    /// Whether it can carry another request, as far as is known without a system call if `surely` is not demanded: see
+    /// [`Connection::is_quiet`].
+    pub(crate) fn may_go_on(&mut self, surely: bool) -> bool {
+        let is_readable = self.wire.watched.as_ref().and_then(Watched::is_readable);
+        match &mut self.layer {
+            Layer::Plain | Layer::Tls(_) if is_readable == Some(false) && !surely => true,
+            Layer::Plain => is_quiet(&self.wire.fd),
+            Layer::Tls(session) => session.is_quiet(&self.wire.fd),
+            Layer::Gone => false,
+        }
+    }
+
     /// Whether some of what was written waits to be sent. [`poll_read`](Self::poll_read) sends it, and so does
     /// [`poll_flush`](Self::poll_flush).
     pub fn has_unsent(&self) -> bool {
@@ -199,7 +211,12 @@ impl Wire {
         let watched = self.watched(false)?;
         loop {
             let mut ready = ready!(watched.poll_read_ready(cx))?;
+            let room = into.capacity() - into.len();
             if let Some(result) = ready.try_io(|fd| sys::socket::receive_into(fd, into)) {
+                if result.as_ref().is_ok_and(|length| (1..room).contains(length)) {
+                    // Less than there was room for: the socket is empty, and no other call has to find that out.
+                    ready.clear_ready();
+                }
                 return Poll::Ready(result);
             }
         }

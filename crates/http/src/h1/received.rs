@@ -80,6 +80,11 @@ impl ResponseHead {
         }
     }
 
+    /// Forgets what was parsed, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.head.clear();
+    }
+
     /// The status, from 100 to 999.
     #[must_use]
     pub fn status(&self, buf: &[u8]) -> u16 {

@@ -17,10 +17,10 @@ use bytes::Bytes;
 use conf::{Level, ModuleInfo};
 use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use http::text::{from_bytes, to_bytes};
-use http::{HeadWriter, Version};
+use http::{HeadWriter, KnownField, Version};
 use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
-use upstream::{Connection, Keep, NoConnection, Stream, pool};
+use upstream::{Connection, Keep, NoConnection, Room, Stream, pool};
 
 use super::mod_proxy::{Destination, Scheme, asks_first, fields, host, proxy_error};
 
@@ -72,30 +72,30 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
     let is_single = ["proxy-nokeepalive", "force-proxy-request-1.0"].iter().any(|name| request.env.contains(name));
     let keep = destination.server.keep.filter(|_| !is_single);
     let upgrade = tunnel::wanted(request, &destination);
-    let head = match head(request, &destination, body.as_ref(), keep, upgrade.as_deref()) {
-        Ok(head) => head,
-        Err(status) => return HandlerResult::Status(status),
-    };
+    let mut room = Room::take();
+    if let Err(status) = head(request, &destination, body.as_ref(), keep, upgrade.as_deref(), &mut room.request) {
+        return HandlerResult::Status(status);
+    }
     let may_repeat = body.is_none() && IDEMPOTENT.contains(&&*request.data.method);
     let is_first = request.client().keepalives.load(Ordering::Relaxed) == 0;
     let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
     let within = (!may_repeat).then_some(YOUNG);
-    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(&destination.kind, keep, within));
+    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take_stream(&destination.kind, keep, within));
     loop {
         let is_kept = kept.is_some();
-        let connection = match kept.take() {
-            Some(connection) => connection,
+        let stream = match kept.take() {
+            Some(stream) => stream,
             None => match connect(request, &destination).await {
-                Ok(connection) => connection,
+                Ok(connection) => Stream::new(connection),
                 Err(answer) => return answer,
             },
         };
         let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
         if let Some(attempt) = &destination.attempt {
             let body = body.as_ref().and_then(|(body, _)| body.length()).unwrap_or(0);
-            attempt.add_sent(head.len() as u64 + body);
+            attempt.add_sent(room.request.len() as u64 + body);
         }
-        let mut exchange = Exchange::new(Stream::new(connection), head.clone(), outgoing, destination.timeout);
+        let mut exchange = Exchange::new(stream, room, outgoing, destination.timeout);
         if asks_first(request) {
             exchange.hold_body();
         }
@@ -108,7 +108,9 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
                 let back = keep.map(|keep| Back { destination: destination.clone(), keep });
                 return response::make(request, exchange, &destination, back);
             }
-            Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {}
+            Err(NoResponse::Failure(Failure::Lost(_))) if is_kept && may_repeat && !exchange.has_begun() => {
+                room = exchange.into_room();
+            }
             Err(why) => {
                 let is_unanswered = matches!(why, NoResponse::Failure(Failure::Lost(_))) && !exchange.has_begun();
                 if let Some(attempt) = destination.attempt.iter().find(|_| is_unanswered && may_repeat) {
@@ -196,21 +198,22 @@ async fn gather_present(request: &mut Request) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// The head of the request to the backend. `Err`: it cannot be sent.
+/// Writes the head of the request to the backend. `Err`: it cannot be sent.
 fn head(
     request: &Request,
     destination: &Destination,
     body: Option<&(server::RequestBody, Coding)>,
     keep: Option<Keep>,
     upgrade: Option<&str>,
-) -> Result<Vec<u8>, u16> {
+    out: &mut Vec<u8>,
+) -> Result<(), u16> {
     let version = match request.env.contains("force-proxy-request-1.0") {
         true => Version::Http10,
         false => Version::Http11,
     };
-    let mut out = Vec::with_capacity(1024);
+    out.reserve(1024);
     let target = &destination.target;
-    let start = HeadWriter::start_request(&mut out, &to_bytes(&request.data.method), &to_bytes(&target.path), version);
+    let start = HeadWriter::start_request(out, &to_bytes(&request.data.method), &to_bytes(&target.path), version);
     let Ok(mut head) = start else {
         let text = format!("AH10415: To be forwarded path contains control characters or spaces ({})", target.path);
         request.log(NAME, Level::Error, text);
@@ -223,7 +226,8 @@ fn head(
         Some((_, Coding::Chunked)) => Some(("Transfer-Encoding", "chunked".to_string())),
         // The client says that its body is empty. A request on behalf of another has that one's field, and no body.
         None => {
-            let says_empty = request.header("Content-Length").is_some_and(|text| text.trim() == "0");
+            let length = request.header_bytes(KnownField::ContentLength.into());
+            let says_empty = length.is_some_and(|text| text.trim_ascii() == b"0");
             says_empty.then(|| ("Content-Length", "0".to_string()))
         }
     };
@@ -249,5 +253,5 @@ fn head(
         }
     }
     head.end();
-    Ok(out)
+    Ok(())
 }

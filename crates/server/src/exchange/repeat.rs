@@ -115,7 +115,7 @@ pub(crate) struct Repeat {
     pub(crate) head: SentHead,
     pub(crate) delimiter: Delimiter,
     /// What the status page shows.
-    pub(super) shown: Shown,
+    pub(super) shown: Arc<Shown>,
     /// How much text the configuration had made when the head was written.
     made: usize,
     /// The client of nobody's request, while the request has a client.
@@ -163,8 +163,8 @@ struct Remembered {
 enum Found {
     /// One that had the same response, taken from its place.
     Taken(Remembered),
-    /// The request itself, right before its handler.
-    Prepared(Box<Request>),
+    /// The request itself.
+    Prepared(Begun),
 }
 
 /// The limits of [`Repeats`].
@@ -416,7 +416,13 @@ pub(crate) enum Recalled {
     /// Its response.
     Again(Again),
     /// All but its response: a handler makes that. The request has its head already.
-    Prepared(Box<Request>),
+    Prepared(Begun),
+}
+
+/// A request right before its handler, and what the status page shows of it.
+pub(crate) struct Begun {
+    pub(crate) request: Box<Request>,
+    pub(super) shown: Arc<Shown>,
 }
 
 /// A request that had the same response, for a new one, and that response.
@@ -472,7 +478,7 @@ impl<'a> Recall<'a> {
     fn recalled(&mut self, found: Found) -> Option<Recalled> {
         match found {
             Found::Taken(remembered) => self.again(remembered).map(Recalled::Again),
-            Found::Prepared(request) => Some(Recalled::Prepared(request)),
+            Found::Prepared(begun) => Some(Recalled::Prepared(begun)),
         }
     }
 
@@ -633,7 +639,7 @@ impl Repeat {
             content,
             head,
             delimiter,
-            shown: Shown::of(request),
+            shown: Arc::new(Shown::of(request)),
             made: remembered.made.load(Ordering::Relaxed),
             nobody: None,
             renewed: renewed(remembered),
@@ -662,12 +668,12 @@ impl Repeat {
     }
 
     /// A request with this head, which begins where another one is before its handler.
-    fn begin(&self, prepared: &Request, head: Arc<RequestHead>, recall: &Recall<'_>) -> Box<Request> {
+    fn begin(&self, prepared: &Request, head: Arc<RequestHead>, recall: &Recall<'_>) -> Begun {
         let start = recall.arrived.unwrap_or_else(Instant::now);
         let account = Account::new(start).announced_in(recall.tick);
         let mut request = prepared.again(head, recall.client.clone(), account);
         self.renew(&mut request);
-        request
+        Begun { request, shown: self.shown.clone() }
     }
 
     /// Remembers a request that has ended.

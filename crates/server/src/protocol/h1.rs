@@ -50,7 +50,7 @@ impl Connection for Http1Connection {
                 self.go_on();
                 match self.serve_at_once() {
                     Ok(next) => Stepping::Done(next),
-                    Err(Unanswered::Prepared(request)) => Stepping::waiting(self.answer_prepared(request)),
+                    Err(Unanswered::Prepared(begun)) => Stepping::waiting(self.answer_prepared(begun)),
                     Err(Unanswered::New(head)) => Stepping::waiting(self.serve(head)),
                 }
             }

@@ -18,6 +18,8 @@ pub struct Client {
     /// Requests served on this connection before this one.
     pub keepalives: AtomicU32,
     endpoint: Arc<dyn Endpoint>,
+    /// The client's IP address as text, once somebody has asked for it.
+    ip: OnceLock<Box<str>>,
     misdirected: AtomicBool,
     /// The proxy at the other end, if it is not the client itself.
     speaker: Option<Arc<Client>>,
@@ -65,6 +67,7 @@ impl Client {
             peer,
             keepalives: AtomicU32::new(0),
             endpoint,
+            ip: OnceLock::new(),
             misdirected: AtomicBool::new(false),
             speaker: None,
             announced: OnceLock::new(),
@@ -129,8 +132,8 @@ impl Client {
     }
 
     /// The client's IP address as text; IPv4 even if it came in through an IPv6 socket.
-    pub fn ip(&self) -> String {
-        http::address_text(self.peer.ip())
+    pub fn ip(&self) -> &str {
+        self.ip.get_or_init(|| http::address_text(self.peer.ip()).into())
     }
 
     /// The client's name, if that leads back to its address. Only such a name may be used for decisions.

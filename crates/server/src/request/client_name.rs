@@ -27,7 +27,7 @@ impl Request {
             Some(Ok(Some(name))) => Ok(name.to_string()),
             Some(Err(why)) if how != Tri::Off => unknown(why),
             None if how != Tri::Off => unknown(&Unanswered::NotAsked),
-            _ => Ok(self.client.ip()),
+            _ => Ok(self.client.ip().to_string()),
         }
     }
 }

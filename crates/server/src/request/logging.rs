@@ -59,7 +59,7 @@ impl About for Request {
 }
 
 fn address(client: &Client) -> (String, u16) {
-    (client.ip(), client.peer.port())
+    (client.ip().to_string(), client.peer.port())
 }
 
 /// The level of a module for a request: its sections', or the virtual host's.

@@ -38,8 +38,11 @@ impl HopByHop {
     /// Those of a message with this `Connection`.
     pub(crate) fn of(connection: &[u8]) -> HopByHop {
         let options = connection.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        let is_other =
-            |option: &&[u8]| !option.eq_ignore_ascii_case(b"close") && !is_always(KnownField::classify(option), option);
+        let is_other = |option: &&[u8]| {
+            !option.is_empty()
+                && !option.eq_ignore_ascii_case(b"close")
+                && !is_always(KnownField::classify(option), option)
+        };
         HopByHop { listed: options.filter(is_other).map(<[u8]>::to_ascii_lowercase).collect() }
     }
 
@@ -106,12 +109,8 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
     }
     if request.dir::<ProxyDir>().add_headers() {
         let known = Some(KnownField::XForwardedFor);
-        merge(&mut fields, Forwarded { known, ..added(b"X-Forwarded-For", request.client().ip().into_bytes()) });
-        if let Some(host) = request.header("Host") {
-            let host = match host {
-                Cow::Borrowed(host) => to_bytes(host),
-                Cow::Owned(host) => to_bytes(&host).into_owned().into(),
-            };
+        merge(&mut fields, Forwarded { known, ..added(b"X-Forwarded-For", request.client().ip().as_bytes()) });
+        if let Some(host) = request.header_bytes(KnownField::Host.into()) {
             merge(&mut fields, added(b"X-Forwarded-Host", host));
         }
         merge(&mut fields, added(b"X-Forwarded-Server", to_bytes(&request.vhost.name)));
@@ -185,5 +184,7 @@ pub(crate) fn asks_first(request: &Request) -> bool {
     request.dir::<ProxyDir>().forward_continue()
         && !request.env.contains("force-proxy-request-1.0")
         && request.data.version >= Version::Http11
-        && request.header("Expect").is_some_and(|text| text.trim().eq_ignore_ascii_case("100-continue"))
+        && request
+            .header_bytes(KnownField::Expect.into())
+            .is_some_and(|text| text.trim_ascii().eq_ignore_ascii_case(b"100-continue"))
 }

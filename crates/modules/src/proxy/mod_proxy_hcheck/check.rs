@@ -6,7 +6,7 @@ use http::{HeadWriter, Version};
 use runtime::executor::timeout_at;
 use sys::time::Instant;
 use upstream::http1::Exchange;
-use upstream::{Address, Stream, connect_plain};
+use upstream::{Address, Room, Stream, connect_plain};
 
 use super::response::Response;
 use crate::proxy::mod_proxy::{HealthMethod, Member, port_of};
@@ -50,8 +50,9 @@ async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Re
         false => Failure::Member(sys::describe(&error)),
     })?;
     let HealthMethod::Request(method, version) = method else { return Ok(()) };
-    let head = head(member, method, version, port)?;
-    let mut exchange = Exchange::new(Stream::new(connection), head, None, member.timeout);
+    let mut room = Room::take();
+    room.request = head(member, method, version, port)?;
+    let mut exchange = Exchange::new(Stream::new(connection), room, None, member.timeout);
     for _ in 0..=INTERIM_MAX {
         exchange.next_head().await.map_err(|failure| failure.to_string())?;
         let (head, bytes) = exchange.head();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use upstream::http1::Exchange;
-use upstream::{Keep, pool};
+use upstream::{Connection, Keep, pool};
 
 use crate::proxy::mod_proxy::Destination;
 
@@ -20,10 +20,9 @@ pub(super) struct Back {
 /// Ends an exchange whose response is complete: gives its connection back, if that can carry another one.
 pub(super) fn free(exchange: Exchange, back: Option<Back>) {
     let (is_reusable, is_over) = (exchange.is_reusable(), exchange.has_sent_request());
-    let Some(connection) = exchange.into_connection() else { return };
     match back.filter(|_| is_reusable) {
-        Some(Back { destination, keep }) => pool::give(&destination.kind, keep, connection),
-        None if is_over => connection.close(),
+        Some(Back { destination, keep }) => pool::give_stream(&destination.kind, keep, exchange.into_stream()),
+        None if is_over => exchange.into_connection().into_iter().for_each(Connection::close),
         None => {}
     }
 }

@@ -12,10 +12,9 @@ use super::head::write_head;
 use super::outgoing::Outgoing;
 use super::write::Composed;
 use crate::exchange::Exchange;
-use crate::exchange::repeat::{Again, Recall, Recalled, SentHead};
+use crate::exchange::repeat::{Again, Begun, Recall, Recalled, SentHead};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
-use crate::request::Request;
 use crate::transport;
 
 /// How a request goes on whose response is not known.
@@ -23,7 +22,7 @@ pub(super) enum Unanswered {
     /// Through the phases; its head, if it was parsed.
     New(Option<Arc<RequestHead>>),
     /// To its handler.
-    Prepared(Box<Request>),
+    Prepared(Begun),
 }
 
 impl Http1Connection {
@@ -67,9 +66,9 @@ impl Http1Connection {
         let mut recall = recall.ok_or(Unanswered::New(None))?;
         recall.tick = tick;
         match recall.same(bytes) {
-            Some(Recalled::Prepared(request)) => {
+            Some(Recalled::Prepared(begun)) => {
                 buffers::give(mem::take(bytes));
-                return Err(Unanswered::Prepared(request));
+                return Err(Unanswered::Prepared(begun));
             }
             Some(Recalled::Again(again)) if self.may_offer_http2(&again.request) => {
                 again.leave();
@@ -85,7 +84,7 @@ impl Http1Connection {
         }
         let mut head = RequestHead::received(mem::take(bytes), table);
         let again = match recall.similar(&mut head) {
-            Ok(Recalled::Prepared(request)) => return Err(Unanswered::Prepared(request)),
+            Ok(Recalled::Prepared(begun)) => return Err(Unanswered::Prepared(begun)),
             Ok(Recalled::Again(again)) if self.may_offer_http2(&again.request) => {
                 again.leave();
                 return Err(Unanswered::New(Some(head.into())));
@@ -104,17 +103,18 @@ impl Http1Connection {
     }
 
     /// Lets the handler of a prepared request answer it, and writes the response.
-    pub(super) async fn answer_prepared(&mut self, mut request: Box<Request>) -> Stage {
+    pub(super) async fn answer_prepared(&mut self, mut begun: Begun) -> Stage {
+        let request = &mut begun.request;
         let (table, text) = request.data.head.parts();
         self.wish = Persistence::of(table, text);
         self.received = request.data.head.len();
         self.cut_off = None;
         self.announced = None;
         if request.vhost.plan.upgrades {
-            self.offer_http2(&mut request);
+            self.offer_http2(request);
         }
         request.interim = self.interim.take();
-        let mut exchange = Exchange::prepared(request, self.workers.acquire(), self.traffic);
+        let mut exchange = Exchange::prepared(begun, self.workers.acquire(), self.traffic);
         match transport::unless_reset(&*self.transport, exchange.respond()).await {
             Some(response) => self.write(exchange, response).await,
             None => self.give_up(exchange),

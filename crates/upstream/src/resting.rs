@@ -1,0 +1,76 @@
+//! Idle connections that stay with the reactor of a thread that polls many tasks. The next request need not register the connection
+//! again, and the reactor knows whether the server has closed it.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt as _};
+use sys::time::Instant;
+
+use crate::remote::{Keep, Kind};
+use crate::stream::Stream;
+
+/// How many rest in a thread, to all servers together.
+const RESTING_MAX: usize = 256;
+
+/// Connections that rest, the last one used last.
+#[derive(Default)]
+struct Resting {
+    of: HashMap<Kind, Vec<(Stream, Instant)>>,
+    count: usize,
+}
+
+thread_local! {
+    static RESTING: RefCell<Resting> = RefCell::new(Resting { of: HashMap::new(), count: 0 });
+}
+
+/// Takes the connection that was used last, within this time if one is given.
+pub(crate) fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Stream> {
+    RESTING.with_borrow_mut(|resting| {
+        let Resting { of, count } = resting;
+        let kept = of.get_mut(kind)?;
+        while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
+            && let Some((mut stream, since)) = kept.pop()
+        {
+            *count -= 1;
+            // A request that may be sent twice finds out whether the server has closed it just now.
+            if keep.allows(since) && stream.may_go_on(within.is_some()) {
+                return Some(stream);
+            }
+        }
+        None
+    })
+}
+
+/// Lets a connection rest. `Err`: it cannot, or there are enough.
+pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream) -> Result<(), Stream> {
+    if !sys::watch::serves_many() {
+        return Err(stream);
+    }
+    RESTING.with_borrow_mut(|resting| {
+        if resting.count >= RESTING_MAX {
+            resting.forget(Keep { idle: None, ..keep });
+        }
+        let Resting { of, count } = resting;
+        if !of.contains_key(kind) {
+            of.insert(kind.clone(), Vec::new());
+        }
+        let Some(kept) = of.get_mut(kind).filter(|kept| kept.len() < keep.max && *count < RESTING_MAX) else {
+            return Err(stream);
+        };
+        kept.push((stream, Instant::now()));
+        *count += 1;
+        Ok(())
+    })
+}
+
+impl Resting {
+    /// Closes those that have been idle for too long.
+    fn forget(&mut self, keep: Keep) {
+        for kept in self.of.values_mut() {
+            kept.retain(|(_, since)| keep.allows(*since));
+        }
+        self.of.retain(|_, kept| !kept.is_empty());
+        self.count = self.of.values().map(Vec::len).sum();
+    }
+}
