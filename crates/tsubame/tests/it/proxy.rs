@@ -4,6 +4,7 @@ mod balancers;
 mod connections;
 mod http_same_as_apache;
 pub mod origin;
+mod prepared;
 pub mod secure_origin;
 mod tls;
 mod tunnels;

@@ -1,0 +1,184 @@
+//! A proxied request that begins right before its handler, where an earlier one was, is answered and passed on like one that goes
+//! through the phases.
+//!
+//! `ForensicLog` writes a line for each request, so with it none begins there: the same configuration with and without this line
+//! must answer alike.
+
+use crate::harness::chance::{Chance, seeds};
+use crate::harness::mpm::Mpm;
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::harness::wait::until;
+use crate::harness::wire::Response;
+use crate::proxy::origin::Origin;
+
+/// What the sections of the proxied paths say.
+const SECTIONS: &[&str] = &[
+    "",
+    "ProxyPreserveHost On\nProxyAddHeaders Off",
+    "RequestHeader set X-A b\nRequestHeader unset Cookie\nHeader set X-B \"%{X-C}i|%{a}e\"",
+    "SetEnvIf User-Agent on a=b\nHeader set X-A yes env=a\nSetEnvIf X-C no proxy-nokeepalive",
+    "Header edit Location inner outer\nHeader unset X-A\nHeader always set X-Always yes",
+    "ProxyErrorOverride On",
+    "AddOutputFilterByType DEFLATE text/html",
+    "<If \"%{HTTP:X-C} == 'no'\">\nRequire all denied\n</If>",
+    "BrowserMatch one force-proxy-request-1.0\nAddDefaultCharset utf-8",
+    "Header set X-Address %{REMOTE_ADDR}e\nRequire ip 127.0.0.0/8",
+    "ProxyPassReverseCookiePath /inner/ /outer/\nProxyPassReverseCookieDomain in.example out.example",
+    "SetOutputFilter SUBSTITUTE\nSubstitute s/i/o/\nLimitRequestBody 5",
+];
+
+/// What is asked for.
+const PATHS: &[&str] = &[
+    "echo",
+    "echo",
+    "echo",
+    "echo?x=y",
+    "fields",
+    "cookies",
+    "bare",
+    "end-close",
+    "missing",
+    "unchanged",
+    "nothing",
+    "moved",
+    "moved-path",
+    "end-empty",
+    "hints",
+    "password",
+    "encoded",
+    "page",
+    "bytes",
+    "varies",
+    "chunked",
+    "a%20b",
+];
+
+/// Fields of requests, some of which decide about the response.
+const FIELDS: &[&str] = &[
+    "X-C: no",
+    "X-C: yes",
+    "Cookie: a=b",
+    "Cookie: c=d",
+    "User-Agent: one",
+    "User-Agent: two",
+    "Accept-Encoding: gzip",
+    "Connection: keep-alive",
+    "Connection: X-C",
+    "Max-Forwards: 3",
+    "Max-Forwards: 0",
+    "X-Forwarded-For: 192.0.2.1",
+    "Via: 1.0 other",
+    "Range: bytes=1-2",
+    "If-None-Match: \"abc\"",
+    "TE: trailers",
+    "Content-Length: 0",
+    "Expect: 100-continue",
+];
+
+fn configuration(origin: &Origin) -> String {
+    let mut text = String::from("ErrorDocument 502 /none\nErrorDocument 404 \"nothing there\"\nUseCanonicalName Off\n");
+    for (number, section) in SECTIONS.iter().enumerate() {
+        text += &format!(
+            "ProxyPass /{number}/ http://{}/\n<Location /{number}/>\nProxyPassReverse http://{}/inner/\n{section}\n</Location>\n",
+            origin.address, origin.address
+        );
+    }
+    text
+}
+
+/// Everything that a client sees of a response, without what differs between two servers. A body may come in any pieces.
+fn seen(response: &Response, server: &Server<'_>) -> String {
+    let mut fields = response.fields.clone();
+    let varies = |name: &str| ["Date", "Content-Length", "Transfer-Encoding"].contains(&name);
+    fields.retain(|(name, value)| !varies(name) || name == "Date" && value.contains("2001"));
+    let text = format!("{} {} {fields:?} {}", response.status, response.reason, response.text());
+    text.replace(&server.address().to_string(), "SERVER").replace(&server.address().ip().to_string(), "ADDRESS")
+}
+
+/// Requests as chance has them: always the answers of a server that prepares none.
+///
+/// The seed is fixed; `TSUBAME_SEEDS=20` compares that many times as much.
+#[test]
+fn by_chance_they_are_answered_alike() {
+    for mpm in [Mpm::Percore, Mpm::Event] {
+        let (one, other) = (Site::new(), Site::new());
+        let (origin, its) = (Origin::start(one.ip), Origin::start(other.ip));
+        let with = Server::start(mpm, &one, &configuration(&origin));
+        let without = format!("{}ForensicLog logs/forensic\n", configuration(&its));
+        let without = Server::start(mpm, &other, &without);
+        [&with, &without]
+            .into_iter()
+            .for_each(|server| server.allow_everything("bad answers of the backend are logged"));
+        for seed in seeds(1) {
+            let mut chance = Chance::new(seed);
+            let (mut ours, mut theirs) = (with.client(), without.client());
+            let mut heads: Vec<(&str, String)> = Vec::new();
+            for step in 0..500 {
+                if heads.is_empty() || chance.one_in(4) {
+                    let method = chance.of(&["GET", "GET", "GET", "HEAD", "POST"]);
+                    let number = chance.below(SECTIONS.len() as u64);
+                    let version = if chance.one_in(8) { "1.0" } else { "1.1" };
+                    let path = chance.of(PATHS);
+                    let mut text = format!("{method} /{number}/{path} HTTP/{version}\r\nHost: localhost\r\n");
+                    let mut fields: Vec<_> = (0..chance.below(4)).map(|_| chance.of(FIELDS)).collect();
+                    fields.retain(|field| method != "POST" || !field.starts_with("Content-Length"));
+                    if fields.iter().filter(|field| field.starts_with("Content-Length")).count() > 1 {
+                        fields.clear();
+                    }
+                    fields.iter().for_each(|field| text += &format!("{field}\r\n"));
+                    text += if method == "POST" { "Content-Length: 3\r\n\r\nabc" } else { "\r\n" };
+                    heads.push((method, text));
+                    if heads.len() > 20 {
+                        heads.swap_remove(0);
+                    }
+                }
+                let (method, mut head) = heads[chance.below(heads.len() as u64) as usize].clone();
+                if chance.one_in(4) {
+                    // The head of another browser: it goes to the backend as it is.
+                    let (line, rest) = head.split_once("\r\n").expect("a line");
+                    head = format!("{line}\r\nX-Step: {step}\r\nReferer: http://{step}/\r\n{rest}");
+                }
+                let [mine, yours] = [&mut ours, &mut theirs].map(|client| {
+                    client.send(&head);
+                    client.response_to(method)
+                });
+                assert_eq!(seen(&mine, &with), seen(&yours, &without), "{mpm}: step {step} of seed {seed}: {head}");
+                if mine.closes() || yours.closes() || chance.one_in(30) {
+                    (ours, theirs) = (with.client(), without.client());
+                }
+            }
+        }
+    }
+}
+
+/// Each client's address goes to the backend, and each request has its own line in the log, though all begin where the first was.
+#[test]
+fn each_is_its_own() {
+    for mpm in [Mpm::Percore, Mpm::Event] {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let text = format!(
+            "ProxyPass /app/ http://{}/\nLogFormat \"%a %{{X-Number}}i %s %U\" own\nCustomLog logs/own own\n",
+            origin.address
+        );
+        let server = Server::start(mpm, &site, &text);
+        let mut clients: Vec<_> = (0..4).map(|_| server.client()).collect();
+        let mut expected = Vec::new();
+        for number in 0..40 {
+            let path = ["echo", "missing"][number % 2];
+            let head = format!("GET /app/{path} HTTP/1.1\r\nHost: localhost\r\nX-Number: {number}\r\n\r\n");
+            let text = clients[number % 4].request(head).text();
+            assert!(path == "missing" || text.contains(&format!("\nX-Number: {number}\n")), "{mpm}: {text}");
+            let status = if path == "missing" { 404 } else { 200 };
+            expected.push(format!("127.0.0.1 {number} {status} /app/{path}"));
+        }
+        expected.sort();
+        let lines = until("all lines of the log", || {
+            let mut lines: Vec<String> = site.read("logs/own").lines().map(str::to_string).collect();
+            lines.sort();
+            (lines.len() == expected.len()).then_some(lines)
+        });
+        assert_eq!(lines, expected, "{mpm}");
+    }
+}
