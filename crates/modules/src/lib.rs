@@ -132,6 +132,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::lbmethods::SLOTMEM_PLAIN,
     &proxy::mod_proxy::MODULE,
     &proxy::mod_proxy_balancer::MODULE,
+    &proxy::mod_proxy_connect::MODULE,
     &proxy::mod_proxy_fcgi::MODULE,
     &proxy::mod_proxy_hcheck::MODULE,
     &proxy::mod_proxy_http::MODULE,

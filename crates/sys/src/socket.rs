@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -107,11 +107,30 @@ pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
 
 /// Begins to connect to a TCP server: [`is_connected`] reports the progress. The socket does not block.
 pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
+    connect_from(None, address)
+}
+
+/// The same, from this address of the machine.
+pub fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
+    if let Some(source) = source {
+        net::bind(&socket, &SocketAddr::new(source, 0))?;
+    }
     match net::connect(&socket, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether an address is one of this machine's own: only to such a one a socket can be bound.
+pub fn is_own(address: IpAddr) -> io::Result<bool> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    match net::bind(&socket, &SocketAddr::new(address, 0)) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::ADDRNOTAVAIL) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

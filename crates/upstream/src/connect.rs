@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use conf::Level;
 use runtime::executor::{Descriptor, connect_local, timeout_at};
 use rustls::CertificateError;
@@ -18,6 +19,7 @@ use crate::connection::Connection;
 use crate::remote::{Address, RemoteServer};
 use crate::session::Session;
 use crate::stream::Stream;
+use crate::through::ask_tunnel;
 use crate::tls::Tls;
 
 /// Why there is no connection. The reason is logged.
@@ -25,6 +27,8 @@ use crate::tls::Tls;
 pub enum NoConnection {
     /// The server cannot be reached.
     Unreachable(u16),
+    /// The server must not be connected to.
+    Refused,
     /// The server can be reached, but the connection cannot be encrypted as the settings demand.
     Handshake,
 }
@@ -34,6 +38,7 @@ impl NoConnection {
     pub fn status(self) -> u16 {
         match self {
             NoConnection::Unreachable(status) => status,
+            NoConnection::Refused => 403,
             NoConnection::Handshake => 500,
         }
     }
@@ -43,8 +48,12 @@ impl NoConnection {
 /// `protocol`: the name of the protocol, for messages.
 pub async fn connect(request: &Request, server: &RemoteServer, protocol: &str) -> Result<Connection, NoConnection> {
     let deadline = Instant::now() + server.connect;
-    let socket = reach(request, server, protocol, deadline).await.map_err(NoConnection::Unreachable)?;
-    let plain = Connection::from(Arc::new(socket));
+    let (plain, first) = open(request, server, protocol, deadline).await?;
+    if !first.is_empty() {
+        let text = format!("{protocol}: {} speaks through its tunnel before it is asked", server.name);
+        request.log("proxy", Level::Error, text);
+        return Err(NoConnection::Unreachable(502));
+    }
     let Some(tls) = &server.tls else { return Ok(plain) };
     let secured = timeout_at(deadline, secure(plain, tls)).await;
     secured
@@ -53,6 +62,34 @@ pub async fn connect(request: &Request, server: &RemoteServer, protocol: &str) -
             request.log("proxy", Level::Error, format!("{why} ({})", server.name));
             NoConnection::Handshake
         })
+}
+
+/// Makes a connection that is not encrypted, whoever speaks first over it: what the server has said already comes with it.
+pub async fn connect_either_first(
+    request: &Request,
+    server: &RemoteServer,
+    protocol: &str,
+) -> Result<(Connection, Bytes), NoConnection> {
+    open(request, server, protocol, Instant::now() + server.connect).await
+}
+
+/// Connects to a server, and through it if it is a proxy. Returns what has come through the tunnel already.
+async fn open(
+    request: &Request,
+    server: &RemoteServer,
+    protocol: &str,
+    deadline: Instant,
+) -> Result<(Connection, Bytes), NoConnection> {
+    let socket = reach(request, server, protocol, deadline).await?;
+    let plain = Connection::from(Arc::new(socket));
+    let Some(through) = server.way.as_ref().and_then(|way| way.tunnel.as_ref()) else {
+        return Ok((plain, Bytes::new()));
+    };
+    ask_tunnel(plain, through, deadline).await.map_err(|why| {
+        let text = format!("{protocol}: the proxy {} opens no tunnel to {}: {why}", server.name, through.authority);
+        request.log("proxy", Level::Error, text);
+        NoConnection::Unreachable(502)
+    })
 }
 
 /// Makes the handshake. `Err`: the message for the log.
@@ -98,8 +135,13 @@ pub async fn connect_plain(address: &Address, deadline: Instant) -> io::Result<C
     Err(last)
 }
 
-/// Makes the connection itself. `Err`: the status; the reason is logged.
-async fn reach(request: &Request, server: &RemoteServer, protocol: &str, deadline: Instant) -> Result<OwnedFd, u16> {
+/// Makes the connection itself. `Err`: the reason is logged.
+async fn reach(
+    request: &Request,
+    server: &RemoteServer,
+    protocol: &str,
+    deadline: Instant,
+) -> Result<OwnedFd, NoConnection> {
     let log = |error: &io::Error, text: String| request.log_os("proxy", Level::Error, error, text);
     let (host, port) = match &server.address {
         Address::Unix(path) => {
@@ -108,7 +150,7 @@ async fn reach(request: &Request, server: &RemoteServer, protocol: &str, deadlin
             return connected.unwrap_or_else(|late| Err(late.into())).map_err(|error| {
                 let name = &server.name;
                 log(&error, format!("AH02454: {protocol}: attempt to connect to Unix domain socket {name} failed"));
-                503
+                NoConnection::Unreachable(503)
             });
         }
         Address::Tcp(host, port) => (host, *port),
@@ -118,13 +160,19 @@ async fn reach(request: &Request, server: &RemoteServer, protocol: &str, deadlin
         Err(why) => {
             let text = format!("AH00898: DNS lookup failure for: {host} returned by {}: {why}", request.data.uri);
             request.log("proxy", Level::Error, text);
-            return Err(500);
+            return Err(NoConnection::Unreachable(500));
         }
     };
+    let way = server.way.as_deref();
+    let source = way.and_then(|way| way.source);
     loop {
-        let Some(ip) = addresses.next() else { return Err(503) };
+        let Some(ip) = addresses.next() else { return Err(NoConnection::Unreachable(503)) };
+        if let Some(why) = way.and_then(|way| way.refuses.as_ref()?(ip)) {
+            request.log("proxy", Level::Warn, format!("connect to remote machine {host} blocked: {why}"));
+            return Err(NoConnection::Refused);
+        }
         let address = SocketAddr::new(ip, port);
-        let connected = match Descriptor::connect(address, deadline).await {
+        let connected = match Descriptor::connect_from(source, address, deadline).await {
             Ok(socket) => socket.as_fd().try_clone_to_owned(),
             Err(error) => Err(error),
         };

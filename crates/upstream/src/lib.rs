@@ -19,13 +19,14 @@ mod room;
 mod session;
 mod shared;
 mod stream;
+mod through;
 mod tls;
 
 pub use attempt::Attempt;
-pub use connect::{NoConnection, connect, connect_plain};
+pub use connect::{NoConnection, connect, connect_either_first, connect_plain};
 pub use connection::Connection;
 pub use duplex::Duplex;
-pub use remote::{Address, Keep, Kind, RemoteServer};
+pub use remote::{Address, Keep, Kind, Refuses, RemoteServer, Through, Way};
 pub use room::{Memory, Room};
 pub use shared::{share, tidy};
 pub use stream::{Stream, is_quiet};

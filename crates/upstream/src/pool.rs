@@ -172,7 +172,7 @@ mod tests {
     fn connections_are_kept_while_they_are_good() {
         let address = Address::Unix("/connections/are/kept".into());
         let (name, connect) = (address.to_string(), Duration::ZERO);
-        let kind = RemoteServer { address, name, connect, keep: None, tls: None }.kind();
+        let kind = RemoteServer { address, name, connect, keep: None, tls: None, way: None }.kind();
         let keep = Keep { max: 1, idle: None };
         let pair = || {
             let (ours, theirs) = UnixStream::pair().expect("a pair");

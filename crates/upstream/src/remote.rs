@@ -1,6 +1,8 @@
 //! A server that already runs.
 
 use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sys::time::Instant;
@@ -57,6 +59,8 @@ pub struct RemoteServer {
     pub keep: Option<Keep>,
     /// How its connections are encrypted; `None`: they are not.
     pub tls: Option<Tls>,
+    /// What is special about the way to it. Such connections are never kept.
+    pub way: Option<Arc<Way>>,
 }
 
 impl RemoteServer {
@@ -64,6 +68,35 @@ impl RemoteServer {
     pub fn kind(&self) -> Kind {
         Kind { address: self.address.clone(), tls: self.tls.as_ref().map(Tls::identity) }
     }
+}
+
+/// What is special about the way to a server.
+#[derive(Clone, Default)]
+pub struct Way {
+    /// The address that connections come from.
+    pub source: Option<IpAddr>,
+    /// Whether an address must not be connected to; the reason, for the log.
+    pub refuses: Option<Arc<Refuses>>,
+    /// The server is a proxy, which is asked for a tunnel to the one that the request is for.
+    pub tunnel: Option<Through>,
+}
+
+/// Says why an address must not be connected to.
+pub type Refuses = dyn Fn(IpAddr) -> Option<String> + Send + Sync;
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Way").field("source", &self.source).field("tunnel", &self.tunnel).finish_non_exhaustive()
+    }
+}
+
+/// A tunnel through a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Through {
+    /// Where it leads: host and port.
+    pub authority: String,
+    /// The value of `Proxy-Authorization`.
+    pub credentials: Option<String>,
 }
 
 /// What interchangeable connections have in common: the address, and everything about their encryption.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use conf::directive::Args::{Iterate2, Take1};
 use conf::ip::{Subnet, SubnetError};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, Refusal, row, settings};
+use conf::{
+    Allowed, Cmd, Directive, Gathered, Level, Limited, ModuleInfo, Origin, Outcome, Refusal, SettingsMap, row, settings,
+};
 use server::PhaseHook::{Later, Now};
 use server::settings::satisfy::Satisfy;
 use server::{Flow, Hook, Module, Order, Phase, Request, dns};
@@ -75,6 +77,17 @@ enum Clients {
     NotEnv(String),
     Network(Subnet),
     Host(String),
+}
+
+/// Whether the lines of these settings keep anybody out; `None`: there are none.
+pub(crate) fn restricts(settings: &SettingsMap) -> Option<bool> {
+    let rules = settings.get::<CompatDir>().rules.get()?;
+    let lets_all_in = rules.allow.iter().any(|(methods, clients)| methods.is_none() && matches!(clients, Clients::All));
+    let order = rules.orders.last().map_or(AccessOrder::DenyAllow, |(_, order, _)| *order);
+    Some(match order {
+        AccessOrder::DenyAllow => !rules.deny.is_empty() && !lets_all_in,
+        AccessOrder::AllowDeny | AccessOrder::MutualFailure => !rules.deny.is_empty() || !lets_all_in,
+    })
 }
 
 /// The lines of this section, which from now on replace those of the outer ones, including `Satisfy`.

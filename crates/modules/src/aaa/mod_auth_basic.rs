@@ -158,7 +158,7 @@ async fn compare_digests(request: &mut Request, source: &Source, user: &str, pas
 
 /// Name and password as the client sent them.
 pub(crate) fn credentials(request: &Request) -> Option<(String, String)> {
-    let header = request.header("Authorization")?;
+    let header = request.credentials()?;
     let typed = typed(&header);
     if typed.is_none() {
         let text = format!("AH01614: client used wrong authentication scheme: {}", request.data.uri);

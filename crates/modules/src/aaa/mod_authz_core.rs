@@ -124,6 +124,12 @@ impl Merge for Wanted {
     }
 }
 
+/// Whether the rules of these settings keep anybody out; `None`: there are no rules.
+pub(crate) fn restricts(settings: &SettingsMap) -> Option<bool> {
+    let rules = settings.get::<AuthzDir>().wanted.rules.as_ref()?;
+    Some(!rules.lets_all_in())
+}
+
 fn set_merging(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let table = [("Off", Merging::Off), ("And", Merging::And), ("Or", Merging::Or)];
     let merging = conf::values::one_of(value, &table).ok_or("AuthMerging must be one of: Off | And | Or")?;

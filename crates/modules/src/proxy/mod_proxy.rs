@@ -6,23 +6,30 @@
 mod balance;
 mod balancer;
 mod balancer_lines;
+mod blocked;
 mod destination;
 mod elect;
 mod encryption;
+mod forward;
 mod forwarded;
+mod guard;
 mod health;
 mod interpolate;
 mod map;
 mod method;
+mod open;
+mod remote;
 mod reverse;
 mod scheme;
 mod schemes;
 mod serve;
 mod set;
+mod set_way;
 mod settings;
 mod sharing;
 mod status;
 mod target;
+mod way;
 mod worker;
 
 use conf::directive::Args::{Flag, Iterate, Section, Take1, Take23, Words};
@@ -33,18 +40,23 @@ use server::{Handler, Hook, Module, Order, Phase};
 pub(crate) use self::balancer::{
     Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
 };
+pub(crate) use self::destination::timeout;
 pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, via};
+pub(crate) use self::guard::BLOCKED;
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{cookie, location};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 pub(crate) use self::schemes::port_of;
+pub(crate) use self::serve::no_forwards;
 pub(crate) use self::set::{add_health_expr, add_health_template};
 use self::settings::{
     ADD_HEADERS, BALANCER_INHERIT, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer,
+    REQUESTS,
 };
 pub(crate) use self::status::Status;
 pub(crate) use self::target::Target;
+pub(crate) use self::way::{Wanted, find};
 pub(crate) use self::worker::factor;
 
 pub(crate) static MODULE: Module = Module {
@@ -52,9 +64,12 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[
         Hook::Repeatable,
         Hook::HandlerName(set::check_handler),
+        Hook::Check(open::refuse),
         Hook::Start(encryption::prepare),
         Hook::Start(sharing::share),
         Hook::Tick(|_| upstream::tidy()),
+        // After mod_remoteip and mod_setenvif, whose words it does not need.
+        Hook::Phase(Phase::PostRead, Order::Last, Now(forward::detect)),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.
@@ -69,7 +84,7 @@ pub(crate) static MODULE: Module = Module {
 const BUFFER: &str = "The kernel chooses the size.";
 const SPOKEN: &str =
     "The protocols are `http`, `https`, `ws`, `wss`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
-const NO_FORWARD: &str = "It concerns forward proxies, and Tsubame is not one.";
+const OPEN: &str = "On is refused if no `<Proxy>` section says who may use the proxy, or one lets everybody.";
 const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 
 const SERVER: Allowed = Allowed::SERVER;
@@ -86,30 +101,25 @@ const fn nothing(
     row(name, allowed, Take1(|_, _| Ok(())), default, help).without_effect(why)
 }
 
-/// A row of a directive for something that Tsubame cannot do.
-const fn refused(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
-    row(name, allowed, Words(set::refuse), "", help).differs("It is refused: Tsubame cannot do this yet.")
-}
-
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("<Proxy", SERVER, Section(set::section), "", "Container for directives affecting resources located in the proxied location"),
     row("<ProxyMatch", SERVER, Section(set::section), "", "Container for directives affecting resources located in the proxied location, in regular expression syntax"),
-    row("ProxyRequests", SERVER, Flag(set::requests), "Off", "on if the true proxy requests should be accepted").differs("On is refused: Tsubame is not a forward proxy."),
-    refused("ProxyRemote", SERVER, "a scheme, partial URL or '*' and a proxy server"),
-    refused("ProxyRemoteMatch", SERVER, "a regex pattern and a proxy server"),
+    row("ProxyRequests", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.requests, on)), on_or_off(REQUESTS), "on if the true proxy requests should be accepted").differs(OPEN),
+    row("ProxyRemote", SERVER, Take23(|c, which, proxy, user| set_way::remote(c, which, proxy, user, false)), "", "a scheme, partial URL or '*' and a proxy server"),
+    row("ProxyRemoteMatch", SERVER, Take23(|c, which, proxy, user| set_way::remote(c, which, proxy, user, true)), "", "a regex pattern and a proxy server"),
     row("ProxyPassInterpolateEnv", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.interpolate, on)), on_or_off(INTERPOLATE), "Interpolate Env Vars in reverse Proxy"),
     row("ProxyPass", CONF, Words(|c, words| set::add_pass(c, words, false)), "", "a virtual path and a URL").differs(SPOKEN),
     row("ProxyPassMatch", CONF, Words(|c, words| set::add_pass(c, words, true)), "", "a virtual path and a URL").differs(SPOKEN),
     row("ProxyPassReverse", CONF, Words(set::add_reverse), "", "a virtual path and a URL for reverse proxy behaviour"),
     row("ProxyPassReverseCookiePath", CONF, Take23(|c, inner, outer, word| { let one = set::reverse(inner, outer, word)?; c.push(|d: &mut ProxyDir| &mut d.cookie_paths, one) }), "", "Path rewrite rule for proxying cookies"),
     row("ProxyPassReverseCookieDomain", CONF, Take23(|c, inner, outer, word| { let one = set::reverse(inner, outer, word)?; c.push(|d: &mut ProxyDir| &mut d.cookie_domains, one) }), "", "Domain rewrite rule for proxying cookies"),
-    refused("ProxyBlock", SERVER, "A list of names, hosts or domains to which the proxy will not connect"),
+    row("ProxyBlock", SERVER, Iterate(set_way::block), "", "A list of names, hosts or domains to which the proxy will not connect"),
     nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", BUFFER),
     row("ProxyIOBufferSize", SERVER, Take1(set::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("Data is passed on as it arrives."),
     row("ProxyMaxForwards", SERVER, Take1(set::max_forwards), "-1", "The maximum number of proxies a request may be forwarded through."),
-    row("NoProxy", SERVER, Iterate(|_, _| Ok(())), "", "A list of domains, hosts, or subnets to which the proxy will connect directly").without_effect(NO_FORWARD),
-    nothing("ProxyDomain", SERVER, "", "The default intranet domain name (in absence of a domain in the URL)", NO_FORWARD),
+    row("NoProxy", SERVER, Iterate(set_way::no_proxy), "", "A list of domains, hosts, or subnets to which the proxy will connect directly"),
+    row("ProxyDomain", SERVER, Take1(set_way::domain), "", "The default intranet domain name (in absence of a domain in the URL)"),
     row("ProxyVia", SERVER, Take1(set::via), "Off", "Configure Via: proxy header header to one of: on | off | block | full"),
     row("ProxyErrorOverride", CONF, Words(set::error_override), "Off", "use our error handling pages instead of the servers' we are proxying"),
     row("ProxyPreserveHost", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.preserve_host, on)), on_or_off(PRESERVE_HOST), "on if we should preserve host header while proxying"),
@@ -122,7 +132,7 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyPassInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.inherit, on)), on_or_off(INHERIT), "on if this server should inherit all ProxyPass directives defined in the main server (Setting to off recommended if using the Balancer Manager)"),
     row("ProxyStatus", SERVER, Take1(set::status), "Off", "Configure Status: proxy status to one of: on | off | full"),
     row("ProxySet", CONF, Words(set::parameters), "", "A balancer or worker name with list of params"),
-    refused("ProxySourceAddress", SERVER, "Configure local source IP used for request forward"),
+    row("ProxySourceAddress", SERVER, Take1(set_way::source), "", "Configure local source IP used for request forward"),
     row("ProxyAddHeaders", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.add_headers, on)), on_or_off(ADD_HEADERS), "on if X-Forwarded-* headers should be added or completed"),
     row("Proxy100Continue", CONF, Flag(|c, on| c.set(|d: &mut ProxyDir| &mut d.forward_continue, on)), on_or_off(FORWARD_CONTINUE), "on if 100-Continue should be forwarded to the origin server, off if the proxy should handle it by itself"),
 ];

@@ -22,10 +22,11 @@ use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
 use upstream::{Connection, Keep, NoConnection, Room, Stream, pool};
 
-use super::mod_proxy::{Destination, Scheme, asks_first, fields, host, proxy_error};
+use super::mod_proxy::{BLOCKED, Destination, Scheme, asks_first, fields, host, proxy_error};
 
 use self::connection::{Back, NAME};
 use self::response::{Final, NoResponse};
+pub(super) use self::tunnel::pass_on;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_http_module", source: "mod_proxy_http.c", linked: false, directives: &[] },
@@ -131,6 +132,7 @@ async fn connect(request: &mut Request, destination: &Destination) -> Result<Con
             request.log(NAME, Level::Error, text);
             HandlerResult::Status(status)
         }
+        NoConnection::Refused => proxy_error(request, 403, BLOCKED),
         NoConnection::Handshake => {
             // Nothing of the request has gone out. The member may be all right: the client's words can be part of its name.
             destination.attempt.iter().for_each(|attempt| attempt.set_unanswered());
@@ -213,7 +215,8 @@ fn head(
     };
     out.reserve(1024);
     let target = &destination.target;
-    let start = HeadWriter::start_request(out, &to_bytes(&request.data.method), &to_bytes(&target.path), version);
+    let asked = destination.request_target();
+    let start = HeadWriter::start_request(out, &to_bytes(&request.data.method), &to_bytes(&asked), version);
     let Ok(mut head) = start else {
         let text = format!("AH10415: To be forwarded path contains control characters or spaces ({})", target.path);
         request.log(NAME, Level::Error, text);
@@ -241,6 +244,8 @@ fn head(
     let key = upgrade.filter(|_| request.header("Sec-WebSocket-Key").is_none()).map(tunnel::key);
     let upgrade = upgrade.map(|protocol| ("Upgrade", protocol.to_string()));
     let last = length.iter().chain(&connection).chain(&upgrade).chain(key.iter().flatten());
+    let last = last.map(|(name, value)| (*name, value.as_str()));
+    let last = last.chain(destination.credentials().map(|value| ("Proxy-Authorization", value)));
     let last = last.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let host = to_bytes(&host);
     let fields = fields.iter().map(|field| (&*field.name, &*field.value));

@@ -140,7 +140,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let timeout = request.dir::<ScgiDir>().timeout();
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
-    let server = RemoteServer { address, name, connect: timeout, keep: None, tls: None };
+    let server = RemoteServer { address, name, connect: timeout, keep: None, tls: None, way: None };
     let destination = Destination {
         target,
         kind: server.kind(),
@@ -149,6 +149,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
         flush: false,
         upgrade: None,
         status: Status::default(),
+        answering: None,
         attempt: None,
     };
     if let Err(answer) = prepare(request, "scgi").await {

@@ -1,7 +1,7 @@
 //! Descriptors to read from and write to, for libraries that are written against tokio's traits.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::pin::Pin;
@@ -41,7 +41,16 @@ impl Descriptor {
 
     /// Connects to a TCP server, until `deadline` at most.
     pub async fn connect(address: SocketAddr, deadline: Instant) -> io::Result<Descriptor> {
-        let socket = Descriptor::new(sys::socket::connect(address)?)?;
+        Descriptor::connect_from(None, address, deadline).await
+    }
+
+    /// The same, from this address of the machine.
+    pub async fn connect_from(
+        source: Option<IpAddr>,
+        address: SocketAddr,
+        deadline: Instant,
+    ) -> io::Result<Descriptor> {
+        let socket = Descriptor::new(sys::socket::connect_from(source, address)?)?;
         timeout_at(deadline, async {
             let mut ready = std::future::poll_fn(|cx| socket.0.poll_write_ready(cx)).await?;
             // A socket that is not connected yet can never be written to, even if the reactor thought so.

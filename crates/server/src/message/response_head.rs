@@ -143,18 +143,35 @@ impl ResponseHead {
 
     /// Becomes like another one.
     pub(crate) fn become_like(&mut self, other: &ResponseHead) {
-        (self.status, self.type_by_script) = (other.status, other.type_by_script);
-        self.status_line.clone_from(&other.status_line);
-        self.content_type.clone_from(&other.content_type);
-        self.content_encoding.clone_from(&other.content_encoding);
-        self.content_languages.clone_from(&other.content_languages);
-        self.headers_out.become_like(&other.headers_out);
-        self.err_headers_out.become_like(&other.err_headers_out);
-        self.vlist_validator.clone_from(&other.vlist_validator);
-        self.output_filters.clone_from(&other.output_filters);
-        self.allowed.clone_from(&other.allowed);
-        (self.no_local_copy, self.is_passed_on) = (other.no_local_copy, other.is_passed_on);
-        (self.rate_limit, self.flush) = (other.rate_limit, other.flush);
+        let ResponseHead {
+            status,
+            status_line,
+            content_type,
+            type_by_script,
+            content_encoding,
+            content_languages,
+            headers_out,
+            err_headers_out,
+            no_local_copy,
+            vlist_validator,
+            output_filters,
+            allowed,
+            rate_limit,
+            is_passed_on,
+            flush,
+        } = other;
+        (self.status, self.type_by_script) = (*status, *type_by_script);
+        self.status_line.clone_from(status_line);
+        self.content_type.clone_from(content_type);
+        self.content_encoding.clone_from(content_encoding);
+        self.content_languages.clone_from(content_languages);
+        self.headers_out.become_like(headers_out);
+        self.err_headers_out.become_like(err_headers_out);
+        self.vlist_validator.clone_from(vlist_validator);
+        self.output_filters.clone_from(output_filters);
+        self.allowed.clone_from(allowed);
+        (self.no_local_copy, self.is_passed_on) = (*no_local_copy, *is_passed_on);
+        (self.rate_limit, self.flush) = (*rate_limit, *flush);
     }
 
     /// Continues as the response to a subrequest's result, keeping this response's status.

@@ -18,10 +18,11 @@ pub type TunnelFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Speaks the protocol of a tunnel with a client.
 pub type SpeakTunnel = Box<dyn FnOnce(Box<dyn TunnelStream>) -> TunnelFuture + Send>;
 
-/// A handler's response to a request that [may become a tunnel](crate::Request::tunnel_for). Further fields are the request's.
+/// A handler's response to a request that [may become a tunnel](crate::Request::tunnel_for), or to the `CONNECT` of a forward
+/// proxy's client. Further fields are the request's.
 pub struct Tunnel {
-    /// The protocol spoken over it, one of those that the client named.
-    pub protocol: String,
+    /// The protocol spoken over it, one of those that the client named; `None` after `CONNECT`, which names none.
+    pub protocol: Option<String>,
     /// Speaks it.
     pub speak: SpeakTunnel,
     /// How long it may be silent, if that is longer than `Timeout`.

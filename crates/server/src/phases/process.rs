@@ -78,7 +78,7 @@ async fn finish(request: &mut Request, mut result: HandlerResult) -> Response {
                 }
             },
             HandlerResult::Raw(body) => return Response { raw: true, ..Response::of(body) },
-            HandlerResult::Tunnel(tunnel) if request.tunnel_for().is_some() => {
+            HandlerResult::Tunnel(tunnel) if is_tunnel_wanted(request) => {
                 return Response { tunnel: Some(tunnel), ..Response::of(Body::Empty) };
             }
             HandlerResult::Tunnel(_) => {
@@ -173,14 +173,17 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.data.version = http::Version::Http10;
     }
-    if request.data.method == "CONNECT" {
+    if request.data.forward {
+        request.data.uri = request.data.unparsed_uri().into_owned();
+    } else if request.data.method == "CONNECT" {
         request.note_reason(405, "core", None, |_| {
             ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
         });
         return Err(Flow::Status(405));
+    } else {
+        let head = request.data.head.clone();
+        decode(request, head.path(), None)?;
     }
-    let head = request.data.head.clone();
-    decode(request, head.path(), None)?;
     map(request).await?;
     after_mapping(request).await
 }
@@ -283,7 +286,7 @@ async fn after_mapping(request: &mut Request) -> Result<(), Flow> {
     run_all(request, Phase::HeaderParser).await?;
     // `OPTIONS *` names nothing that could be refused.
     if request.data.uri != "*" {
-        check(request).await?;
+        check(request).await.map_err(|flow| asked_by_proxy(request, flow))?;
     }
     if let Flow::Status(status) = run_until_decided(request, Phase::TypeChecker).await {
         return Err(Flow::Status(status));
@@ -303,9 +306,27 @@ async fn after_mapping(request: &mut Request) -> Result<(), Flow> {
     Ok(())
 }
 
+/// A forward proxy asks for credentials of its own (RFC 9110 section 11.7): the others are for the server that the request goes to.
+fn asked_by_proxy(request: &mut Request, flow: Flow) -> Flow {
+    if !request.data.forward || flow != Flow::Status(401) {
+        return flow;
+    }
+    let fields = &mut request.response.err_headers_out;
+    if let Some(challenge) = fields.joined("WWW-Authenticate") {
+        fields.remove("WWW-Authenticate");
+        fields.set("Proxy-Authenticate", challenge);
+    }
+    Flow::Status(407)
+}
+
+/// Whether the client has asked for a tunnel: by `Upgrade`, or of a forward proxy by `CONNECT`.
+fn is_tunnel_wanted(request: &Request) -> bool {
+    request.tunnel_for().is_some() || request.data.forward && request.data.method == "CONNECT"
+}
+
 /// Runs the handlers until one does not decline.
 async fn run_handlers(request: &mut Request) -> HandlerResult {
-    if request.data.method == "TRACE" {
+    if request.data.method == "TRACE" && request.mapped.backend_url().is_none() {
         request.trace.iter_mut().for_each(|trace| trace.decided(HANDLER, "core", None));
         return trace_method::handle(request).await;
     }

@@ -41,6 +41,7 @@ pub(super) fn redirect(request: &mut Request, uri: &str, status: u16, keep: Keep
     request.login.auth_type = None;
     request.login.known = None;
     request.kind = RequestKind::Redirected(Arc::new(previous));
+    request.data.forward = false;
     if !keep.method {
         request.data.method = "GET".into();
     }

@@ -6,9 +6,23 @@ use crate::request::{Request, RequestKind};
 use crate::settings::core::{CoreServer, Tri};
 
 /// `TRACE` shows the client only what it sent, so it needs no look-up and no access check, once it is known that no
-/// module redirects it.
+/// module redirects it or passes it on to another server.
 pub(super) fn is_asked(request: &Request) -> bool {
-    request.data.method == "TRACE" && matches!(request.kind, RequestKind::Main)
+    request.data.method == "TRACE"
+        && matches!(request.kind, RequestKind::Main)
+        && request.mapped.backend_url().is_none()
+}
+
+impl Request {
+    /// Whether `TRACE` is enabled (`TraceEnable`).
+    pub fn may_be_traced(&self) -> Result<(), Flow> {
+        check(self)
+    }
+
+    /// The response to `TRACE`: the request as it was received.
+    pub async fn echo(&mut self) -> HandlerResult {
+        handle(self).await
+    }
 }
 
 /// Whether it is enabled (`TraceEnable`).

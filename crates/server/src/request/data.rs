@@ -18,6 +18,8 @@ pub struct RequestData {
     /// The protocol version of the request, which `downgrade-1.0` lowers;
     /// [`Request::protocol`](crate::Request::protocol) is that of its line.
     pub version: Version,
+    /// The target names another server, and a module says that the request goes there: this one is a forward proxy.
+    pub forward: bool,
     /// The stream it came in, if a connection has several at once.
     pub stream: Option<StreamId>,
     /// The target, if it differs from the head's.
@@ -52,6 +54,7 @@ impl RequestData {
             method: Cow::Borrowed("GET"),
             header_only: false,
             version: Version::Http11,
+            forward: false,
             stream: None,
             target: None,
             uri: String::new(),
@@ -87,9 +90,21 @@ impl RequestData {
 
     /// Becomes like the content of another request, except for its head and its stream.
     pub(super) fn become_like(&mut self, other: &RequestData) {
-        let RequestData { method, header_only, version, target, uri, args, hostname, headers_in, .. } = other;
+        let RequestData {
+            head: _,
+            method,
+            header_only,
+            version,
+            stream: _,
+            forward,
+            target,
+            uri,
+            args,
+            hostname,
+            headers_in,
+        } = other;
         self.method.clone_from(method);
-        (self.header_only, self.version, self.stream) = (*header_only, *version, None);
+        (self.header_only, self.version, self.stream, self.forward) = (*header_only, *version, None, *forward);
         self.target.clone_from(target);
         self.uri.clone_from(uri);
         self.args.clone_from(args);

@@ -51,6 +51,11 @@ impl Request {
         }
     }
 
+    /// The field in which the client says who it is: to a forward proxy in one of its own (RFC 9110 section 11.7).
+    pub fn credentials(&self) -> Option<Cow<'_, str>> {
+        self.header(if self.data.forward { "Proxy-Authorization" } else { "Authorization" })
+    }
+
     /// The fields of the request in order.
     pub fn headers(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         match &self.data.headers_in {

@@ -58,15 +58,30 @@ impl Mapped {
 
     /// Becomes like the mapping of a path without a file.
     pub(super) fn become_like(&mut self, other: &Mapped) {
-        let Mapped { filename, path_info, accept_path_info, links, context, document_root, .. } = other;
+        let Mapped {
+            filename,
+            path_info,
+            accept_path_info,
+            links,
+            stat: _,
+            kept: _,
+            served: _,
+            is_directory: _,
+            walked: _,
+            context,
+            document_root,
+            handler,
+            input_filters,
+            read_fields,
+        } = other;
         self.filename.clone_from(filename);
         self.path_info.clone_from(path_info);
         (self.accept_path_info, self.links) = (*accept_path_info, *links);
         self.context.clone_from(context);
         self.document_root.clone_from(document_root);
-        self.handler.clone_from(&other.handler);
-        self.input_filters.clone_from(&other.input_filters);
-        self.read_fields.clone_from(&other.read_fields);
+        self.handler.clone_from(handler);
+        self.input_filters.clone_from(input_filters);
+        self.read_fields.clone_from(read_fields);
         (self.stat, self.kept, self.served, self.walked, self.is_directory) = (None, None, None, None, false);
     }
 

@@ -59,7 +59,7 @@ impl Digest {
 
 /// Parses the client's field.
 pub(super) fn credentials(request: &Request, algorithm: RealmDigest) -> Credentials {
-    let Some(field) = request.header("Authorization") else { return Credentials::None };
+    let Some(field) = request.credentials() else { return Credentials::None };
     let (scheme, rest) = field.split_once([' ', '\t']).unwrap_or((&field, ""));
     if !scheme.eq_ignore_ascii_case("Digest") {
         return Credentials::Other(scheme.to_string());

@@ -127,6 +127,14 @@ impl Node {
         }
     }
 
+    /// Whether it lets every request in.
+    fn lets_all_in(&self) -> bool {
+        match &self.what {
+            What::Require(_) => self.grants_all(),
+            What::Group(group) => !self.negated && group.lets_all_in(),
+        }
+    }
+
     /// The name in messages.
     fn name(&self) -> String {
         match &self.what {
@@ -194,6 +202,15 @@ impl Group {
         }
         self.grants_all |= self.parts.is_empty() && self.kind == Combination::Any && part.grants_all();
         self.parts.push(part);
+    }
+
+    /// Whether they let every request in.
+    pub(super) fn lets_all_in(&self) -> bool {
+        match self.kind {
+            Combination::All | Combination::MergedAll => self.parts.iter().all(Node::lets_all_in),
+            Combination::Any | Combination::MergedAny => self.parts.iter().any(Node::lets_all_in),
+            Combination::None => false,
+        }
     }
 
     /// Whether a decision by these rules may have to wait.

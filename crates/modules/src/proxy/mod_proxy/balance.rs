@@ -19,6 +19,7 @@ use super::elect::{Election, Session, session};
 use super::map::{SOCKET, set};
 use super::schemes::scheme;
 use super::target::Target;
+use super::way;
 
 /// How often a request looks for a member that has become free, as in Apache.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -54,7 +55,10 @@ pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerRes
         request.notes.remove(SOCKET);
         set(request, &destination.target);
         (scheme.path)(request, &destination.target);
-        let result = handler(request, destination).await;
+        let result = match way::complete(request, destination).await {
+            Ok(destination) => handler(request, destination).await,
+            Err(refused) => refused,
+        };
         election.sent(attempt.sent());
         election.received(attempt.received());
         // Only who cannot be reached is broken, or who the configuration says is. A request that fails says nothing about others.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use server::Request;
 use server::core::CoreServer;
@@ -53,6 +54,12 @@ pub(super) fn destination(request: &Request, mut target: Target) -> Destination 
     destination_with(request, target, known.as_deref())
 }
 
+/// How long a server may be silent: `ProxyTimeout`, or `Timeout`.
+pub(crate) fn timeout(request: &Request) -> Duration {
+    let own = request.host::<ProxyServer>().timeout.get();
+    own.copied().unwrap_or_else(|| request.host::<CoreServer>().timeout())
+}
+
 /// The destination of a target for which this is configured.
 fn destination_with(request: &Request, target: Target, known: Option<&Parameters>) -> Destination {
     let scheme = scheme(request, &target.scheme);
@@ -61,9 +68,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
     let is_kept = known.is_some_and(reuses);
     let nothing = Parameters::default();
     let known = known.unwrap_or(&nothing);
-    let conf = request.host::<ProxyServer>();
-    let own = conf.timeout.get().copied().unwrap_or_else(|| request.host::<CoreServer>().timeout());
-    let timeout = known.timeout.unwrap_or(own);
+    let timeout = known.timeout.unwrap_or_else(|| timeout(request));
     let port = target.port.or(scheme.map(|scheme| scheme.port)).unwrap_or_default();
     let socket = target.socket.as_ref();
     let address = match socket {
@@ -82,6 +87,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
         connect: known.connect.unwrap_or(timeout),
         keep: Some(keep).filter(|_| is_kept),
         tls: None,
+        way: None,
     };
     let upgrade = known.upgrade.as_deref().or(scheme.and_then(|scheme| scheme.upgrade));
     let upgrade = upgrade.filter(|protocol| !protocol.eq_ignore_ascii_case("NONE")).map(str::to_string);
@@ -93,6 +99,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
         flush: known.flush == Some(true),
         upgrade,
         status: known.status.of(Status::default()),
+        answering: None,
         attempt: None,
     }
 }

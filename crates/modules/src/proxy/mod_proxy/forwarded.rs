@@ -86,6 +86,10 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
         // The conditions are about the whole response.
         dropped = dropped.and(CONDITIONS);
     }
+    if request.login.user.is_some() && !request.env.contains("Proxy-Chain-Auth") {
+        // The user has proved to this server who he is: nobody else needs to know his password.
+        dropped = dropped.and(FieldSet::of(Some(KnownField::ProxyAuthorization)));
+    }
     let mut fields = Vec::with_capacity(USUAL + ADDED);
     for (known, name, value) in request.named_fields() {
         let is_dropped = known.is_some() && dropped.has(known);
@@ -107,7 +111,7 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
         Some(via) => merge(&mut fields, added(b"Via", to_bytes(&via).into_owned())),
         None => {}
     }
-    if request.dir::<ProxyDir>().add_headers() {
+    if request.dir::<ProxyDir>().add_headers() && !request.data.forward {
         let known = Some(KnownField::XForwardedFor);
         merge(&mut fields, Forwarded { known, ..added(b"X-Forwarded-For", request.client().ip().as_bytes()) });
         if let Some(host) = request.header_bytes(KnownField::Host.into()) {

@@ -1,15 +1,15 @@
 //! From a request's path to the URL of a backend.
 
-use conf::fnmatch::{Flags, fnmatch};
 use conf::pattern::{Captures, substitute};
 use conf::{Level, Origin};
 use http::text::to_bytes;
 use server::{Flow, NOCANON, Request, TO_BACKEND};
 
+use super::forward;
 use super::interpolate::interpolated;
 use super::scheme::Scheme;
 use super::schemes::scheme;
-use super::settings::{Matcher, Pass, ProxyDir, ProxyServer, Url};
+use super::settings::{Matcher, Pass, ProxyDir, ProxyServer};
 use super::target::Target;
 use crate::mappers::mod_alias::matched;
 
@@ -18,6 +18,10 @@ pub(super) const SOCKET: &str = "uds_path";
 
 /// `ProxyPass`: first that of the section, then those of the server in order.
 pub(super) fn translate(request: &mut Request) -> Flow {
+    if request.data.forward {
+        request.mapped.handler = Some("proxy-server".into());
+        return Flow::Ok;
+    }
     if !request.data.uri.starts_with('/') {
         return Flow::Declined;
     }
@@ -108,13 +112,9 @@ pub(super) fn sections(request: &mut Request) -> Flow {
     let Some(url) = request.mapped.backend_url().map(str::to_string) else { return Flow::Declined };
     let vhost = request.vhost;
     for (section, origin) in vhost.settings.get::<ProxyServer>().sections.entries() {
-        let is_met = match &section.matcher {
-            Url::Prefix(prefix) => url.starts_with(prefix.as_str()),
-            Url::Wild(pattern) => fnmatch(pattern, &url, Flags::default()),
-            Url::Pattern(regex) => match regex.is_match(&url) {
-                Ok(is_match) => is_match,
-                Err(why) => return request.undecided("proxy", &why, origin),
-            },
+        let is_met = match section.matcher.is_for(&url) {
+            Ok(is_met) => is_met,
+            Err(why) => return request.undecided("proxy", &why, origin),
         };
         if is_met {
             request.note_step("proxy", Some(origin), |_| "<Proxy>: its settings apply".into());
@@ -127,6 +127,9 @@ pub(super) fn sections(request: &mut Request) -> Flow {
 /// Escapes the path mapped by `ProxyPass`, and removes the socket from the URL.
 pub(super) fn canonical(request: &mut Request) -> Flow {
     let Some(url) = request.mapped.backend_url() else { return Flow::Declined };
+    if request.data.forward {
+        return forward::check(request);
+    }
     let Ok(mut target) = Target::parse(url) else {
         request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
         return Flow::Status(400);

@@ -11,6 +11,9 @@ use super::settings::{ProxyDir, Reverse};
 
 /// A URL of the backend as one of this server. `None`: no line is about it.
 pub(crate) fn location(request: &Request, url: &str) -> Option<String> {
+    if request.data.forward {
+        return None;
+    }
     let dir = request.dir::<ProxyDir>();
     let found = dir.reverse.iter().find_map(|line| {
         let (inner, outer) = texts(request, line);
@@ -53,6 +56,9 @@ fn path_of(url: &str) -> &str {
 
 /// The value of a `Set-Cookie` of the backend with the path and domain of this server. `None`: no line is about it.
 pub(crate) fn cookie(request: &Request, value: &str) -> Option<String> {
+    if request.data.forward {
+        return None;
+    }
     let dir = request.dir::<ProxyDir>();
     let with_path = attribute(value, "path=").and_then(|(start, end)| {
         dir.cookie_paths.iter().find_map(|line| {

@@ -1,5 +1,6 @@
 //! A protocol for backends, and what the modules that implement one have in common.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,15 +57,33 @@ pub(crate) struct Destination {
     pub(crate) upgrade: Option<String>,
     /// What the configuration says about the backend's status.
     pub(crate) status: Status,
+    /// A proxy answers the request in place of the server, and wants these credentials.
+    pub(crate) answering: Option<Credentials>,
     /// Learns what becomes of the request, if the backend is a member of a balancer.
     pub(crate) attempt: Option<Arc<Attempt>>,
 }
+
+/// The credentials that the proxy behind this one wants, if it wants any.
+pub(crate) type Credentials = Option<String>;
 
 impl Destination {
     /// The destination over encrypted connections.
     pub(crate) fn encrypted(&self, tls: Tls) -> Destination {
         let server = RemoteServer { tls: Some(tls), ..self.server.clone() };
         Destination { kind: server.kind(), server, ..self.clone() }
+    }
+
+    /// The target in the request line: a proxy learns there which server it is for (RFC 9112 section 3.2.2).
+    pub(crate) fn request_target(&self) -> Cow<'_, str> {
+        match self.answering {
+            None => Cow::Borrowed(&self.target.path),
+            Some(_) => Cow::Owned(self.target.url()),
+        }
+    }
+
+    /// The value of `Proxy-Authorization`.
+    pub(crate) fn credentials(&self) -> Option<&str> {
+        self.answering.as_ref()?.as_deref()
     }
 }
 

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use conf::Level;
-use server::{HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
+use server::{Flow, HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
 
 use super::balance;
 use super::balancer::of_url;
 use super::destination::{destination, parameters};
+use super::forward::with_domain;
 use super::map::{add_query, canonical_port, complete, set};
 use super::scheme::{Destination, Scheme, SchemeHandler, proxy_error};
 use super::schemes::scheme;
 use super::settings::ProxyDir;
 use super::target::Target;
+use super::way;
 
 /// Whether `ProxyPass` has mapped the request, or the handler is a URL.
 pub(super) fn claims(request: &Request) -> bool {
@@ -29,6 +31,11 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     if let Some(refused) = no_forwards(request) {
         return Some(refused);
     }
+    if request.data.method == "TRACE"
+        && let Err(Flow::Status(status)) = request.may_be_traced()
+    {
+        return Some(HandlerResult::Status(status));
+    }
     let mapped = request.mapped.backend_url();
     let is_named = mapped.is_none();
     let url = match mapped {
@@ -39,6 +46,9 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         request.log("proxy", Level::Error, format!("AH01059: error parsing URL {url}: it is no URL of a backend"));
         return Some(HandlerResult::Status(500));
     };
+    if let Some(redirected) = with_domain(request, &target) {
+        return Some(redirected);
+    }
     let Some(scheme) = scheme(request, &target.scheme) else {
         let text = format!(
             "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks http, https, ws, wss, fcgi, scgi and uwsgi to \
@@ -83,7 +93,7 @@ fn lacks_query(request: &Request, target: &Target, scheme: &Scheme) -> bool {
 }
 
 /// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request is not passed on.
-fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
+pub(crate) fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
     let text = request.header("Max-Forwards")?.into_owned();
     if matches!(&*request.data.method, "TRACE" | "OPTIONS") && text.trim() == "0" {
         return None;
@@ -123,16 +133,23 @@ fn plan(request: &Request) -> Plan {
 /// Passes the request on to its backend, and makes the response from the answer.
 pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
+        if request.data.method == "TRACE" && request.header("Max-Forwards").is_some_and(|text| text.trim() == "0") {
+            return request.echo().await;
+        }
         let answer = match &*request.plan(plan) {
             Plan::Impossible => return HandlerResult::Status(500),
             Plan::Backend { scheme, handler, destination } => {
+                let destination = match way::complete(request, destination.clone()).await {
+                    Ok(destination) => destination,
+                    Err(refused) => return refused,
+                };
                 if !destination.status.is_usable() {
                     let name = &destination.server.name;
                     let text = format!("AH00940: {}: disabled connection for ({name})", scheme.name);
                     request.log("proxy", Level::Error, text);
                     return HandlerResult::Status(503);
                 }
-                handler(request, destination.clone()).await
+                handler(request, destination).await
             }
             Plan::Balancer(target) => balance::handle(request, target).await,
         };

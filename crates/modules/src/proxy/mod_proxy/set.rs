@@ -442,13 +442,6 @@ pub(super) fn timeout(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ProxyServer| &mut s.timeout, Duration::from_secs(seconds))
 }
 
-pub(super) fn requests(_: &mut Cmd<'_>, on: bool) -> Outcome {
-    match on {
-        true => Err("ProxyRequests On asks for a forward proxy, which Tsubame is not".into()),
-        false => Ok(()),
-    }
-}
-
 /// Checks for one of these words, which all have no effect.
 pub(super) fn check_word(cmd: &mut Cmd<'_>, value: &str, known: &[&str]) -> Outcome {
     match known.iter().any(|word| word.eq_ignore_ascii_case(value)) {
@@ -462,9 +455,4 @@ pub(super) fn check_buffer(_: &mut Cmd<'_>, value: &str) -> Outcome {
         0 | 512.. => Ok(()),
         _ => Err("ProxyIOBufferSize must be >= 512 bytes, or 0 for system default.".into()),
     }
-}
-
-/// Refuses a feature that does not exist, because to continue without it would do something else.
-pub(super) fn refuse(cmd: &mut Cmd<'_>, _: &[String]) -> Outcome {
-    Err(format!("Tsubame does not have {} yet; remove the line, or leave this to another server", cmd.row.name).into())
 }

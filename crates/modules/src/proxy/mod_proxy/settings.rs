@@ -1,16 +1,21 @@
 //! The settings of the proxy: which URLs go to which backend.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conf::pattern::Regex;
+use conf::fnmatch::{Flags, fnmatch};
+use conf::pattern::{MatchError, Regex};
 use conf::{Listed, Setting, settings};
 use server::Layer;
 
 use super::balancer_lines::{NamedLine, PREFIX};
+use super::blocked::Blocked;
 use super::health::{HealthExpr, HealthTemplate};
+use super::remote::{Direct, Remote};
 use super::worker::Worker;
 
+pub(super) const REQUESTS: bool = false;
 pub(super) const INTERPOLATE: bool = false;
 pub(super) const INHERIT: bool = true;
 pub(super) const BALANCER_INHERIT: bool = true;
@@ -24,6 +29,18 @@ pub(super) const STATUS: bool = false;
 settings! {
     /// The settings of a server.
     pub struct ProxyServer {
+        /// Whether the server is a forward proxy.
+        pub(super) requests: Setting<bool> = REQUESTS,
+        /// The proxies behind this one, searched in order.
+        pub(super) remotes: Listed<Arc<Remote>>,
+        /// The hosts that are connected to without them.
+        pub(super) direct: Listed<Direct>,
+        /// The hosts that are never connected to.
+        pub(super) blocked: Listed<Blocked>,
+        /// What a name without a dot lacks.
+        pub(super) domain: Setting<String>,
+        /// The address that connections come from.
+        pub(super) source: Setting<IpAddr>,
         /// Searched in order.
         /// The lines of the main server come first, as in Apache.
         pub(super) passes: Listed<Arc<Pass>>,
@@ -125,6 +142,17 @@ pub(super) enum Url {
     Prefix(String),
     Wild(String),
     Pattern(Regex),
+}
+
+impl Url {
+    /// Whether a section of this URL is about a request for that one.
+    pub(super) fn is_for(&self, url: &str) -> Result<bool, MatchError> {
+        match self {
+            Url::Prefix(prefix) => Ok(url.starts_with(prefix.as_str())),
+            Url::Wild(pattern) => Ok(fnmatch(pattern, url, Flags::default())),
+            Url::Pattern(regex) => regex.is_match(url),
+        }
+    }
 }
 
 /// `ProxyErrorOverride`

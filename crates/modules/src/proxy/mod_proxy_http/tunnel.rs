@@ -43,14 +43,14 @@ pub(super) fn make(request: &mut Request, exchange: Exchange, protocol: String, 
     request.response.is_passed_on = true;
     let (Some(connection), first) = exchange.into_tunnel() else { return HandlerResult::Status(500) };
     HandlerResult::Tunnel(Box::new(Tunnel {
-        protocol,
+        protocol: Some(protocol),
         speak: Box::new(move |client| Box::pin(pass_on(client, connection, first))),
         timeout: Some(timeout),
     }))
 }
 
 /// Copies in both directions until both have ended. `first`: what the backend has said already.
-async fn pass_on(mut client: Box<dyn TunnelStream>, connection: Connection, first: Bytes) {
+pub(in crate::proxy) async fn pass_on(mut client: Box<dyn TunnelStream>, connection: Connection, first: Bytes) {
     match connection.into_descriptor() {
         Ok(socket) => {
             let Ok(backend) = socket.as_fd().try_clone_to_owned().and_then(Descriptor::new) else { return };

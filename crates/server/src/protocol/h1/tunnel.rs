@@ -17,16 +17,25 @@ use crate::transport;
 use crate::transport::stream::{TransportStream, TunnelTraffic};
 
 impl Http1Connection {
-    /// Answers 101, and leaves the connection to the handler.
+    /// Answers 101, or 200 to `CONNECT`, and leaves the connection to the handler.
     pub(super) async fn open_tunnel(&mut self, mut exchange: Exchange, tunnel: Tunnel) -> Stage {
         let request = &mut exchange.request;
         request.interim = None;
-        request.response.set_status(101);
-        request.response.headers_out.set("Upgrade", tunnel.protocol.clone());
-        let persist = Persist { keep: false, announce: None };
+        let (delimiter, persist) = match &tunnel.protocol {
+            Some(protocol) => {
+                request.response.set_status(101);
+                request.response.headers_out.set("Upgrade", protocol.clone());
+                (Delimiter::Tunnel, Persist { keep: false, announce: None })
+            }
+            // RFC 9110 section 9.3.6: no field says anything about what follows.
+            None => {
+                request.response.set_status_line(200, "200 Connection Established".into());
+                (Delimiter::Nothing, Persist { keep: true, announce: None })
+            }
+        };
         let mut front = buffers::take();
-        let instead = write_head(request, Delimiter::Tunnel, persist, &mut front);
-        request.account.sent.head = Some((Delimiter::Tunnel, persist));
+        let instead = write_head(request, delimiter, persist, &mut front);
+        request.account.sent.head = Some((delimiter, persist));
         let timeout = request.vhost.plan.timeout;
         let head_len = front.len() as u64;
         let mut sending =

@@ -1,0 +1,111 @@
+//! The way to a server: which hosts are refused, which proxy is asked, which address connections come from.
+
+use std::sync::Arc;
+
+use server::{HandlerResult, Request, dns};
+use upstream::{Address, RemoteServer, Through, Way};
+
+use super::guard::{BLOCKED, is_expected, is_named, reason};
+use super::remote::{Direct, Remote};
+use super::scheme::{Credentials, Destination, proxy_error};
+use super::schemes::port_of;
+use super::settings::ProxyServer;
+
+/// A host to connect to, as the URL of a request names it.
+pub(crate) struct Wanted<'w> {
+    /// The URL, or `host:port`.
+    pub(crate) url: &'w str,
+    pub(crate) host: &'w str,
+    pub(crate) port: u16,
+    /// A proxy is asked for a tunnel, and not for the answer.
+    pub(crate) by_tunnel: bool,
+}
+
+/// Finds the way of a request: completes its server. `Some`: a proxy answers it, with these credentials. `Err`: it has
+/// none, for this reason.
+pub(crate) async fn find(
+    request: &Request,
+    server: &mut RemoteServer,
+    wanted: &Wanted<'_>,
+) -> Result<Option<Credentials>, &'static str> {
+    let (vhost, is_forward) = (request.vhost, request.data.forward);
+    let conf = vhost.settings.get::<ProxyServer>();
+    let Wanted { url, host, port, by_tunnel } = *wanted;
+    if is_named(conf, host) {
+        return Err(BLOCKED);
+    }
+    let mut way = Way { source: conf.source.get().copied(), ..Way::default() };
+    let mut answering = None;
+    match remote_for(conf, url, host).await {
+        Some(remote) => {
+            server.address = Address::Tcp(remote.host.clone(), remote.port);
+            server.name = format!("{}:{}", remote.host, remote.port);
+            let credentials = remote.credentials.clone();
+            match by_tunnel {
+                true => way.tunnel = Some(Through { authority: format!("{host}:{port}"), credentials }),
+                false => answering = Some(credentials),
+            }
+        }
+        None => {
+            let is_guarded = is_forward && !is_expected(request, host, port);
+            if is_guarded || !conf.blocked.is_empty() {
+                way.refuses = Some(Arc::new(move |ip| reason(vhost, is_guarded, ip)));
+            }
+        }
+    }
+    if is_forward || way.source.is_some() || way.refuses.is_some() || way.tunnel.is_some() {
+        server.keep = None;
+    }
+    server.way = Some(Arc::new(way));
+    Ok(answering)
+}
+
+/// The proxy for a URL of this host; `None`: its server is connected to directly.
+async fn remote_for<'c>(conf: &'c ProxyServer, url: &str, host: &str) -> Option<&'c Remote> {
+    let remote = conf.remotes.iter().find(|remote| remote.which.covers(url))?;
+    if conf.direct.iter().any(|direct| direct.has_name(host)) {
+        return None;
+    }
+    let networks = || {
+        conf.direct.iter().filter_map(|direct| match direct {
+            Direct::Network(network) => Some(network),
+            Direct::Domain(_) | Direct::Host(_) => None,
+        })
+    };
+    if networks().next().is_some() {
+        // A name that only the proxy can resolve is not in any of them.
+        let addresses = dns::all_addresses_of(host).await.unwrap_or_default();
+        if addresses.iter().any(|ip| networks().any(|network| network.contains(*ip))) {
+            return None;
+        }
+    }
+    Some(remote)
+}
+
+/// Completes the destination of a request. `Err`: it cannot be reached.
+pub(super) async fn complete(
+    request: &mut Request,
+    destination: Arc<Destination>,
+) -> Result<Arc<Destination>, HandlerResult> {
+    let conf = request.host::<ProxyServer>();
+    let is_usual = !request.data.forward && conf.remotes.is_empty() && conf.blocked.is_empty() && !conf.source.is_set();
+    let target = &destination.target;
+    if is_usual || target.socket.is_some() || !["http", "https", "ws", "wss"].contains(&target.scheme.as_str()) {
+        return Ok(destination);
+    }
+    let mut destination = Arc::unwrap_or_clone(destination);
+    let target = &destination.target;
+    let url = target.url();
+    let port = target.port.unwrap_or_else(|| port_of(&target.scheme));
+    let by_tunnel = ["https", "wss"].contains(&target.scheme.as_str());
+    let wanted = Wanted { url: &url, host: &target.host, port, by_tunnel };
+    let mut server = destination.server.clone();
+    let found = find(request, &mut server, &wanted).await;
+    destination.server = server;
+    match found {
+        Ok(answering) => destination.answering = answering,
+        Err(why) => return Err(proxy_error(request, 403, why)),
+    }
+    destination.kind = destination.server.kind();
+    Ok(Arc::new(destination))
+}
