@@ -2,6 +2,7 @@
 
 mod balancers;
 mod connections;
+mod forward;
 mod http_same_as_apache;
 pub mod origin;
 mod prepared;
