@@ -133,6 +133,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::mod_proxy::MODULE,
     &proxy::mod_proxy_balancer::MODULE,
     &proxy::mod_proxy_connect::MODULE,
+    &proxy::mod_proxy_express::MODULE,
     &proxy::mod_proxy_fcgi::MODULE,
     &proxy::mod_proxy_hcheck::MODULE,
     &proxy::mod_proxy_http::MODULE,

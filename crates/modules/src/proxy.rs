@@ -7,6 +7,7 @@ pub mod lbmethods;
 pub mod mod_proxy;
 pub mod mod_proxy_balancer;
 pub mod mod_proxy_connect;
+pub mod mod_proxy_express;
 pub mod mod_proxy_fcgi;
 pub mod mod_proxy_hcheck;
 pub mod mod_proxy_http;

@@ -86,7 +86,7 @@ const DIRECTIVES: &[Directive] = &[
     row("H2MaxHeaderBlockLen", SERVER, Take1(|_, v| at_least(v, 0, "value must be 0 or larger")), "0", "maximum number of bytes in a response header block").without_effect("The fields of an answer are sent as they are, as over HTTP/1."),
     row("H2MaxStreamErrors", SERVER, Take1(max_stream_errors), "8", "maximum number of flow control errors tolerated"),
     row("H2EarlyHint", AUTH.or(FILEINFO), Take2(early_hint), "", "add a a 'Link:' header for a 103 Early Hints response."),
-    row("H2ProxyRequests", FILEINFO, Take1(any_switch), "Off", "Enables forward proxy requests via HTTP/2").without_effect("There is no forward proxy."),
+    row("H2ProxyRequests", FILEINFO, Take1(any_switch), "Off", "Enables forward proxy requests via HTTP/2").without_effect("Clients speak HTTP/1 with the forward proxy."),
     row("H2WebSockets", SERVER, Take1(|c, v| flag(c, |s| &mut s.websockets, v)), on_or_off(Http2::WEBSOCKETS), "off to disable WebSockets over HTTP/2"),
 ];
 

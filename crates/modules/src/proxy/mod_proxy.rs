@@ -10,6 +10,7 @@ mod blocked;
 mod destination;
 mod elect;
 mod encryption;
+mod examine;
 mod forward;
 mod forwarded;
 mod guard;
@@ -45,10 +46,9 @@ pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, 
 pub(crate) use self::guard::BLOCKED;
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
-pub(crate) use self::reverse::{cookie, location};
+pub(crate) use self::reverse::{EXPRESS, cookie, location};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 pub(crate) use self::schemes::port_of;
-pub(crate) use self::serve::no_forwards;
 pub(crate) use self::set::{add_health_expr, add_health_template};
 use self::settings::{
     ADD_HEADERS, BALANCER_INHERIT, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer,
@@ -65,11 +65,11 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::HandlerName(set::check_handler),
         Hook::Check(open::refuse),
+        Hook::Examine(examine::lines),
         Hook::Start(encryption::prepare),
         Hook::Start(sharing::share),
         Hook::Tick(|_| upstream::tidy()),
-        // After mod_remoteip and mod_setenvif, whose words it does not need.
-        Hook::Phase(Phase::PostRead, Order::Last, Now(forward::detect)),
+        Hook::Forward(forward::detect),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.

@@ -6,10 +6,10 @@ use conf::directive::Args::Iterate;
 use conf::values::atoi;
 use conf::{Allowed, Cmd, Directive, Listed, ModuleInfo, Outcome, row, settings};
 use http::Authority;
-use server::{Handler, HandlerResult, Hook, Module, Order, Request, Tunnel};
+use server::{HandlerResult, Module, Request, Tunnel};
 use upstream::{Address, NoConnection, RemoteServer, connect_either_first};
 
-use super::mod_proxy::{BLOCKED, Wanted, find, no_forwards, proxy_error, timeout};
+use super::mod_proxy::{BLOCKED, Wanted, find, proxy_error, timeout};
 use super::mod_proxy_http::pass_on;
 
 pub(crate) static MODULE: Module = Module {
@@ -19,14 +19,7 @@ pub(crate) static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[
-        Hook::Repeatable,
-        // Before mod_proxy, which knows URLs only.
-        Hook::Handler(
-            Order::ReallyFirst,
-            Handler::Later { claims: is_asked, check: no_forwards, run: |request| Box::pin(connect(request)) },
-        ),
-    ],
+    hooks: &[],
 };
 
 #[rustfmt::skip]
@@ -69,21 +62,19 @@ fn ports(word: &str) -> Result<Ports, String> {
     Ok(Ports { first, last })
 }
 
-fn is_asked(request: &Request) -> bool {
+/// Whether a request asks for a tunnel, for mod_proxy.
+pub(super) fn is_asked(request: &Request) -> bool {
     request.data.forward && request.data.method == "CONNECT"
 }
 
 fn is_allowed(request: &Request, port: u16) -> bool {
-    let own = request.host::<ConnectServer>().ports.iter();
+    let own = &request.host::<ConnectServer>().ports;
     let has = |ports: &Ports| (ports.first..=ports.last).contains(&i32::from(port));
-    match own.len() {
-        0 => PORTS.iter().any(has),
-        _ => request.host::<ConnectServer>().ports.iter().any(has),
-    }
+    if own.is_empty() { PORTS.iter().any(has) } else { own.iter().any(has) }
 }
 
 /// Opens the tunnel.
-async fn connect(request: &mut Request) -> HandlerResult {
+pub(super) async fn connect(request: &mut Request) -> HandlerResult {
     let url = request.mapped.backend_url().unwrap_or_default().to_string();
     let parsed = Authority::parse(url.as_bytes(), true);
     let Some((host, port)) =

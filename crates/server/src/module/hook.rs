@@ -8,6 +8,7 @@ use crate::message::response::Body;
 use crate::module::authz::{AuthnProvider, AuthzProvider};
 use crate::module::finding::Finding;
 use crate::request::Request;
+use crate::request::flow::Flow;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
     ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest, WriteVariable,
@@ -110,6 +111,8 @@ pub enum Hook {
     Variable(FindVariable),
     /// Reads extensions of clients' certificates, for expressions.
     Extension(FindExtension),
+    /// Finds out whether a request whose target names a host is for another server, before all phases.
+    Forward(fn(&mut Request) -> Flow),
     /// Takes part in a phase of a request.
     Phase(Phase, Order, PhaseHook),
     /// Makes the response. The first that does not decline wins.
@@ -155,6 +158,7 @@ impl Hook {
             Hook::Start(_) | Hook::HelperProcess(_) => ("Post Configuration", Order::Middle),
             Hook::OpenLogs(_) => ("Open Logs", Order::Middle),
             Hook::ChildInit(_) => ("Child Init", Order::Middle),
+            Hook::Forward(_) => (Phase::PostRead.apache_name(), Order::First),
             Hook::Phase(phase, order, _) => (phase.apache_name(), *order),
             Hook::NoteAuthFailure(_) => ("Note Authentication Failure", Order::Middle),
             Hook::Filter(order, _)
@@ -210,6 +214,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::InsertFilters(..)
         | Hook::ResponseFields(..)
         | Hook::Log(..)
+        | Hook::Forward(_)
         | Hook::Preface(_) => true,
         // Request::variable records the question; filters of bodies have no effect where there is none, and a request with a
         // body, a user or a message in a log is not repeated.
@@ -271,6 +276,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
         log: Vec::new(),
         note_auth_failure: Vec::new(),
         log_id: None,
+        forward: None,
         preface: None,
         encryption: None,
         variables: Vec::new(),
@@ -292,6 +298,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
             Hook::ResponseFields(_, f) => hooks.response_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
+            Hook::Forward(f) => hooks.forward = Some(*f),
             Hook::Preface(preface) => hooks.preface = Some(preface),
             Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
             Hook::Variable(find) => hooks.variables.push(*find),

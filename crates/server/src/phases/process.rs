@@ -160,6 +160,13 @@ async fn name_client(request: &Request) {
 
 /// All phases before the handler.
 async fn prepare(request: &mut Request) -> Result<(), Flow> {
+    if !request.data.head.target().starts_with(b"/")
+        && let Some(find_out) = request.hooks.forward
+        && let Flow::Status(status) = find_out(request)
+    {
+        request.data.uri = path_as_sent(request);
+        return Err(Flow::Status(status));
+    }
     if !request.hooks.of(Phase::PostRead).is_empty() {
         // These hooks see the path as it was sent.
         request.data.uri = path_as_sent(request);
@@ -174,7 +181,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         request.data.version = http::Version::Http10;
     }
     if request.data.forward {
-        request.data.uri = request.data.unparsed_uri().into_owned();
+        request.data.uri = path_as_sent(request);
     } else if request.data.method == "CONNECT" {
         request.note_reason(405, "core", None, |_| {
             ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
@@ -189,8 +196,11 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
 }
 
 /// The path as it was sent, except that it begins with one slash. As in Apache, more of them would hide a path from patterns
-/// that begin with `^/`.
+/// that begin with `^/`. To a forward proxy the whole target is what others call the path.
 fn path_as_sent(request: &Request) -> String {
+    if request.data.forward {
+        return request.data.sent_target().into_owned();
+    }
     let path = request.data.head.path();
     let surplus = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
     http::text::from_bytes(&path[surplus..]).into_owned()

@@ -277,6 +277,7 @@ pub struct Hooks {
     pub(crate) log: Vec<fn(&mut Request)>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
+    pub(crate) forward: Option<fn(&mut Request) -> Flow>,
     pub(crate) preface: Option<&'static Preface>,
     pub(crate) encryption: Option<&'static Encryption>,
     pub(crate) variables: Vec<FindVariable>,

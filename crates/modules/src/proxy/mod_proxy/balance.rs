@@ -44,7 +44,7 @@ pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerRes
         tell(request, &balancer, index, session.as_ref());
         let election = Arc::new(Election::new(&balancer, index));
         let (member, attempt) = (election.member(), Arc::<Attempt>::default());
-        let destination = Arc::new(to_member(request, member, &target.path, attempt.clone()));
+        let destination = to_member(request, member, &target.path, attempt.clone());
         let Some(scheme) = scheme(request, &destination.target.scheme) else {
             let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
             request.log(NAME, Level::Error, text);
@@ -55,8 +55,12 @@ pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerRes
         request.notes.remove(SOCKET);
         set(request, &destination.target);
         (scheme.path)(request, &destination.target);
-        let result = match way::complete(request, destination).await {
-            Ok(destination) => handler(request, destination).await,
+        let completed = match way::is_special(request) {
+            true => way::complete(request, destination).await,
+            false => Ok(destination),
+        };
+        let result = match completed {
+            Ok(destination) => handler(request, Arc::new(destination)).await,
             Err(refused) => refused,
         };
         election.sent(attempt.sent());

@@ -25,8 +25,8 @@ pub(super) fn restricts(settings: &SettingsMap) -> Option<bool> {
 pub(super) fn refuse(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     for conf in draft.servers().map(SettingsMap::get::<ProxyServer>).filter(|conf| conf.requests()) {
         let sections = || conf.sections.iter().map(|section| &**section);
-        let anywhere = |url: &&str| settings_for(sections(), url);
-        let why = if ANYWHERE.iter().any(|url| restricts(&anywhere(&url)) == Some(false)) {
+        let anywhere = |url: &str| settings_for(sections(), url);
+        let why = if ANYWHERE.iter().any(|url| restricts(&anywhere(url)) == Some(false)) {
             "its <Proxy> sections let everybody use it"
         } else if !sections().any(|section| restricts(&section.layer.slots) == Some(true)) {
             "no <Proxy> section says who may use it"

@@ -9,6 +9,9 @@ use super::balancer_lines::PREFIX;
 use super::interpolate::interpolated;
 use super::settings::{ProxyDir, Reverse};
 
+/// The note with the backend of the host, whose URLs are this server's below `/`.
+pub(crate) const EXPRESS: &str = "proxy-express-backend";
+
 /// A URL of the backend as one of this server. `None`: no line is about it.
 pub(crate) fn location(request: &Request, url: &str) -> Option<String> {
     if request.data.forward {
@@ -30,7 +33,12 @@ pub(crate) fn location(request: &Request, url: &str) -> Option<String> {
         };
         let rest = strip_prefix(part, &inner).filter(|_| !inner.is_empty())?;
         Some(format!("{outer}{rest}"))
-    })?;
+    });
+    let of_host = || {
+        let rest = strip_prefix(url, request.notes.get(EXPRESS)?)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| if rest.is_empty() { "/".into() } else { rest.to_string() })
+    };
+    let found = found.or_else(of_host)?;
     let is_url = found.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|c| c.is_ascii_alphanumeric()));
     Some(if is_url { found } else { request.url(&found) })
 }

@@ -15,6 +15,7 @@ use super::schemes::scheme;
 use super::settings::ProxyDir;
 use super::target::Target;
 use super::way;
+use crate::proxy::mod_proxy_connect::{connect, is_asked};
 
 /// Whether `ProxyPass` has mapped the request, or the handler is a URL.
 pub(super) fn claims(request: &Request) -> bool {
@@ -35,6 +36,10 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         && let Err(Flow::Status(status)) = request.may_be_traced()
     {
         return Some(HandlerResult::Status(status));
+    }
+    if is_asked(request) {
+        request.note_step("proxy_connect", None, |request| format!("a tunnel to {}", request.data.uri));
+        return None;
     }
     let mapped = request.mapped.backend_url();
     let is_named = mapped.is_none();
@@ -93,7 +98,7 @@ fn lacks_query(request: &Request, target: &Target, scheme: &Scheme) -> bool {
 }
 
 /// `Max-Forwards` (RFC 9110 section 7.6.2). `Some`: the request is not passed on.
-pub(crate) fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
+fn no_forwards(request: &mut Request) -> Option<HandlerResult> {
     let text = request.header("Max-Forwards")?.into_owned();
     if matches!(&*request.data.method, "TRACE" | "OPTIONS") && text.trim() == "0" {
         return None;
@@ -136,12 +141,18 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         if request.data.method == "TRACE" && request.header("Max-Forwards").is_some_and(|text| text.trim() == "0") {
             return request.echo().await;
         }
+        if is_asked(request) {
+            return connect(request).await;
+        }
         let answer = match &*request.plan(plan) {
             Plan::Impossible => return HandlerResult::Status(500),
             Plan::Backend { scheme, handler, destination } => {
-                let destination = match way::complete(request, destination.clone()).await {
-                    Ok(destination) => destination,
-                    Err(refused) => return refused,
+                let destination = match way::is_special(request) {
+                    true => match way::complete(request, (**destination).clone()).await {
+                        Ok(destination) => Arc::new(destination),
+                        Err(refused) => return refused,
+                    },
+                    false => destination.clone(),
                 };
                 if !destination.status.is_usable() {
                     let name = &destination.server.name;

@@ -107,6 +107,34 @@ fn lines_as_apache_takes_them() {
             "ProxyErrorOverride: status codes to intercept must be valid HTTP Status Codes >=400 && <600",
         ),
         ("ProxyErrorOverride maybe", "ProxyErrorOverride first parameter must be one of: off | on"),
+        ("ProxyRemote * h", "ProxyRemote: Bad syntax for a remote proxy server"),
+        ("ProxyRemote * http://", "ProxyRemote: Bad syntax for a remote proxy server"),
+        ("ProxyRemote * http://h:99999", "ProxyRemote: Bad syntax for a remote proxy server (bad port number)"),
+        (
+            "ProxyRemote * https://h",
+            "ProxyRemote: Tsubame speaks http to remote proxies, and through their tunnels https to servers",
+        ),
+        (
+            "ProxyRemote * http://u:p@h",
+            "ProxyRemote: name and password belong into a third argument, username:password",
+        ),
+        ("ProxyRemote http://x/ http://[::1]:3128/ user:password", ""),
+        ("ProxyRemoteMatch ( http://h", "Regular expression for ProxyRemoteMatch could not be compiled."),
+        ("ProxyRemoteMatch . h", "ProxyRemoteMatch: Bad syntax for a remote proxy server"),
+        ("ProxyDomain foo", "ProxyDomain: domain name must start with a dot."),
+        ("ProxySourceAddress 192.0.2.1", ""),
+        ("ProxyBlock * word 10.0.0.0/8", ""),
+        ("NoProxy .domain.invalid host 10.0.0.0/8 192.168", ""),
+        ("AllowCONNECT x", "AllowCONNECT: port numbers must be numeric"),
+        ("AllowCONNECT 80 443-", "Cannot parse '' as port number"),
+        ("AllowCONNECT 1-1023 8443", ""),
+        ("ProxyExpressEnable maybe", "ProxyExpressEnable must be On or Off"),
+        ("ProxyExpressEnable On\nProxyExpressDBMFile x\nProxyExpressDBMType DB", ""),
+        ("<VirtualHost *>\nProxyExpressEnable On\n</VirtualHost>", ""),
+        (
+            "<Location /x>\nProxyExpressEnable On\n</Location>",
+            "ProxyExpressEnable not allowed here: it is about a whole server",
+        ),
         ("ProxyTimeout x", "Proxy Timeout must be at least 1 second."),
         ("ProxyVia maybe", "ProxyVia must be one of: off | on | full | block"),
         ("ProxyStatus maybe", "ProxyStatus must be one of: off | on | full"),
@@ -137,14 +165,7 @@ fn unsupported_features_are_refused() {
     let want = "SetHandler proxy:ajp://h/: Tsubame does not speak ajp to backends yet; it speaks fcgi, http, https, scgi, uwsgi, ws, wss";
     assert_eq!(apply(line).err().as_deref(), Some(want));
     assert!(apply("SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"").is_ok());
-    for line in [
-        "ProxyRequests On",
-        "ProxyRemote * http://h",
-        "ProxyBlock h",
-        "ProxySourceAddress 127.0.0.1",
-        "<Proxy balancer://b>\nBalancerMember ajp://h\n</Proxy>",
-        "ProxyPass /x fcgi://h mapping=encoded",
-    ] {
+    for line in ["<Proxy balancer://b>\nBalancerMember ajp://h\n</Proxy>", "ProxyPass /x fcgi://h mapping=encoded"] {
         assert!(apply(line).is_err(), "{line}");
     }
 }

@@ -82,30 +82,29 @@ async fn remote_for<'c>(conf: &'c ProxyServer, url: &str, host: &str) -> Option<
     Some(remote)
 }
 
+/// Whether there is anything to find out about the way of a request.
+pub(super) fn is_special(request: &Request) -> bool {
+    let conf = request.host::<ProxyServer>();
+    request.data.forward || !conf.remotes.is_empty() || !conf.blocked.is_empty() || conf.source.is_set()
+}
+
 /// Completes the destination of a request. `Err`: it cannot be reached.
 pub(super) async fn complete(
     request: &mut Request,
-    destination: Arc<Destination>,
-) -> Result<Arc<Destination>, HandlerResult> {
-    let conf = request.host::<ProxyServer>();
-    let is_usual = !request.data.forward && conf.remotes.is_empty() && conf.blocked.is_empty() && !conf.source.is_set();
+    destination: Destination,
+) -> Result<Destination, HandlerResult> {
     let target = &destination.target;
-    if is_usual || target.socket.is_some() || !["http", "https", "ws", "wss"].contains(&target.scheme.as_str()) {
-        return Ok(destination);
-    }
-    let mut destination = Arc::unwrap_or_clone(destination);
-    let target = &destination.target;
-    let url = target.url();
     let port = target.port.unwrap_or_else(|| port_of(&target.scheme));
-    let by_tunnel = ["https", "wss"].contains(&target.scheme.as_str());
-    let wanted = Wanted { url: &url, host: &target.host, port, by_tunnel };
+    let by_tunnel = match target.scheme.as_str() {
+        _ if target.socket.is_some() => return Ok(destination),
+        "http" | "ws" => false,
+        "https" | "wss" => true,
+        _ => return Ok(destination),
+    };
+    let wanted = Wanted { url: &target.url(), host: &target.host, port, by_tunnel };
     let mut server = destination.server.clone();
-    let found = find(request, &mut server, &wanted).await;
-    destination.server = server;
-    match found {
-        Ok(answering) => destination.answering = answering,
-        Err(why) => return Err(proxy_error(request, 403, why)),
+    match find(request, &mut server, &wanted).await {
+        Ok(answering) => Ok(Destination { kind: server.kind(), server, answering, ..destination }),
+        Err(why) => Err(proxy_error(request, 403, why)),
     }
-    destination.kind = destination.server.kind();
-    Ok(Arc::new(destination))
 }

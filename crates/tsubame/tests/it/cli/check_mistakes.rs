@@ -58,6 +58,16 @@ const WRONG: &[(&str, &[&str])] = &[
         "<Directory ${DOCS}>\nOrder allow,deny\nDeny from all\nRequire all granted\n</Directory>",
         &["Require", "keeps everybody out"],
     ),
+    (
+        "ProxyPass /a http://h.invalid\nProxyPass /a/b http://i.invalid",
+        &["ProxyPass", "No request gets here", "ProxyPass /a", "above that line"],
+    ),
+    (
+        "ProxyPass /a/ http://h.invalid",
+        &["ProxyPass", "/a/x is passed on as http://h.invalidx", "Write http://h.invalid/"],
+    ),
+    ("ProxyPass /a http://h.invalid/", &["ProxyPass", "/a/x is passed on as http://h.invalid//x", "Write /a/"]),
+    ("ProxyPassMatch ^/([^/]+)/ http://$1/", &["ProxyPassMatch", "The client chooses the server"]),
     ("SetOutputFilter proxy-html", &["SetOutputFilter", "does not have the filter proxy-html"]),
     (
         "ExpiresByType text/css A1\nExpiresDefault A2",
@@ -100,6 +110,8 @@ const RIGHT: &[&str] = &[
     "Redirect 410 /a\nAlias /b ${ROOT}/other",
     "<VirtualHost *:8080>\nRedirect / http://x/\n</VirtualHost>\n<VirtualHost *:8080>\nServerName o\nRedirect /a http://y/\n</VirtualHost>",
     "SetOutputFilter DEFLATE",
+    "ProxyPass /a/b ! \nProxyPass /a http://h.invalid\nProxyPass /ab/ http://h.invalid/\nProxyPassMatch ^/(c|d)/(.*) http://h.invalid/$2",
+    "ProxyRequests On\n<Proxy *>\nRequire ip 192.0.2.0/24\n</Proxy>",
     "<Location />\nExpiresDefault A2\n</Location>\nExpiresActive On",
     "ExpiresDefault A2\n<Directory ${DOCS}>\nAllowOverride Indexes\n</Directory>",
     "Substitute s/a/b/\nAddOutputFilterByType INFLATE;substitute;DEFLATE text/html",

@@ -1,5 +1,7 @@
 //! The server as a forward proxy: what it passes on, what it refuses, and whom it asks in its turn.
 
+use std::process::Command;
+
 use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::Server;
@@ -9,7 +11,7 @@ use crate::proxy::origin::Origin;
 use crate::proxy::secure_origin::{Authority, Manner, SecureOrigin};
 
 /// `ORIGIN`: the address of the server that clients ask for.
-const CONFIGURATION: &str = "ProxyRequests On\nProxyVia On\nAllowCONNECT 9108 1-2\nProxyBlock 127.0.0.9 bad.word\nProxyDomain .corp.invalid\n\
+const CONFIGURATION: &str = "ProxyRequests On\nProxyVia On\nAllowCONNECT 9108 1-2\nProxyBlock 127.0.0.9 badword\nProxyDomain .corp.invalid\n\
     TraceEnable On\nProxyPassReverse / http://ORIGIN/inner/\n\
     <Proxy \"*\">\nRequire ip 127\n</Proxy>\n\
     <Proxy \"http://ORIGIN/*\">\n</Proxy>\n<Proxy \"ORIGIN\">\n</Proxy>\n<Proxy \"${ADDR}:1\">\n</Proxy>\n\
@@ -115,13 +117,78 @@ fn the_same_as_apache() {
     }
 }
 
+/// Lines after `ProxyRequests On`, and what is wrong with them.
+const OPEN: &[(&str, &str)] = &[
+    ("", "no <Proxy> section says who may use it"),
+    ("<Proxy *>\nSetEnv A 1\n</Proxy>", "no <Proxy> section says who may use it"),
+    ("<Proxy *>\nRequire all granted\n</Proxy>", "its <Proxy> sections let everybody use it"),
+    ("<Proxy *>\nOrder deny,allow\nAllow from all\n</Proxy>", "its <Proxy> sections let everybody use it"),
+    (
+        "<Proxy *>\nRequire ip 192.0.2.1\n</Proxy>\n<ProxyMatch ^http:>\nRequire all granted\n</ProxyMatch>",
+        "its <Proxy> sections let everybody use it",
+    ),
+    (
+        "<Proxy *>\nRequire ip 192.0.2.1\nAllow from all\nSatisfy any\n</Proxy>",
+        "its <Proxy> sections let everybody use it",
+    ),
+    (
+        "<VirtualHost *:80>\n<Proxy *>\nRequire all granted\n</Proxy>\n</VirtualHost>\n<Proxy *>\nRequire ip 192.0.2.1\n</Proxy>",
+        "its <Proxy> sections let everybody use it",
+    ),
+    ("<Proxy *>\nRequire ip 192.0.2.1\n</Proxy>", ""),
+    ("<Proxy *>\nOrder deny,allow\nDeny from all\nAllow from 192.0.2.1\n</Proxy>", ""),
+    ("<Proxy *>\n<RequireAll>\nRequire all granted\nRequire not ip 192.0.2.1\n</RequireAll>\n</Proxy>", ""),
+    ("<Proxy http://a.invalid/>\nRequire ip 192.0.2.1\n</Proxy>", ""),
+    ("<Proxy *>\nRequire ip 192.0.2.1\n</Proxy>\n<Proxy http://a.invalid/>\nRequire all granted\n</Proxy>", ""),
+];
+
+#[test]
+fn an_open_proxy_does_not_start() {
+    let site = Site::new();
+    for (text, want) in OPEN {
+        site.configure(Mpm::Event, &format!("ProxyRequests On\n{text}"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        let output = command.args(["-t", "-d", site.path(), "-f", "conf/httpd.conf"]).output().expect("run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), want.is_empty(), "{text}: {said}");
+        assert!(want.is_empty() || said.contains(want) && said.contains("httpd.conf"), "{text}: {said}");
+    }
+}
+
+/// A section for each backend and a file of them: the host chooses.
+#[test]
+fn hosts_in_a_database() {
+    for mpm in Mpm::chosen(test_name!()) {
+        let site = Site::with([("a.txt", "local")]);
+        let origin = Origin::start(site.ip);
+        site.file("conf/backends.txt", format!("one.invalid http://{}/\n", origin.address));
+        let made = Command::new("httxt2dbm")
+            .args(["-f", "SDBM", "-i"])
+            .arg(site.root.join("conf/backends.txt"))
+            .arg("-o")
+            .arg(site.root.join("conf/backends"))
+            .output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            return;
+        }
+        let text = "ProxyExpressEnable On\nProxyExpressDBMFile conf/backends\nProxyExpressDBMType SDBM\n";
+        let server = Server::start(mpm, &site, text);
+        let ask =
+            |host: &str, path: &str| server.client().request(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(ask("One.invalid", "/a%20b?c").text().starts_with("GET /a%20b?c HTTP/1.1\n"), "{mpm}");
+        let moved = ask("one.invalid", "/moved");
+        assert_eq!(moved.field("Location"), Some("http://one.invalid/inner/there?x"), "{mpm}");
+        assert_eq!(ask("two.invalid", "/a.txt").text(), "local", "{mpm}");
+    }
+}
+
 /// What only this machine can reach is for no client, unless a section names it; nor is what no section speaks of.
 #[test]
 fn what_clients_may_not_reach() {
     for mpm in Mpm::chosen(test_name!()) {
         let site = Site::new();
         let origin = Origin::start(site.ip);
-        let text = "ProxyRequests On\nAllowCONNECT 9108\nProxyBlock blocked.invalid\n<ProxyMatch \"^(http:|[0-9a-z.]+:9108)\">\nRequire local\n</ProxyMatch>\n\
+        let text = "ProxyRequests On\nAllowCONNECT 9108\nProxyBlock blocked\n<ProxyMatch \"^(http:|[0-9a-z.]+:9108)\">\nRequire local\n</ProxyMatch>\n\
                     <Proxy \"http://ORIGIN/named\">\n</Proxy>\nProxyPass /app http://ORIGIN/\n";
         let server = Server::start(mpm, &site, &configuration(text, &origin).replace("/named", ":80/named"));
         let (to, own) = (origin.address, site.address());
@@ -188,7 +255,10 @@ fn through_another_proxy() {
         client.half_close();
         let (bytes, _) = client.rest();
         let text = String::from_utf8_lossy(&bytes);
-        assert!(text.starts_with("HTTP/1.1 200 Connection Established\r\n") && text.ends_with("\r\n\r\nuntil the end"), "{mpm}: {text}");
+        assert!(
+            text.starts_with("HTTP/1.1 200 Connection Established\r\n") && text.ends_with("\r\n\r\nuntil the end"),
+            "{mpm}: {text}"
+        );
         // The second one opens no tunnel to this port.
         server.announce("opens no tunnel to 127.0.0.9:9108: it answers 403");
         let response = server.client().request("CONNECT 127.0.0.9:9108 HTTP/1.1\r\nHost: x\r\n\r\n");
