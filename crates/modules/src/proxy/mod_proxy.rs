@@ -30,6 +30,7 @@ mod settings;
 mod sharing;
 mod status;
 mod target;
+mod unused;
 mod way;
 mod worker;
 

@@ -98,8 +98,8 @@ pub(super) async fn connect(request: &mut Request) -> HandlerResult {
         way: None,
     };
     let wanted = Wanted { url: &url, host: &host, port, by_tunnel: true };
-    if let Err(why) = find(request, &mut server, &wanted).await {
-        return proxy_error(request, 403, why);
+    if let Err(none) = find(request, &mut server, &wanted).await {
+        return none.answer(request);
     }
     match connect_either_first(request, &server, "CONNECT").await {
         Ok((connection, first)) => HandlerResult::Tunnel(Box::new(Tunnel {

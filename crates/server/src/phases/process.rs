@@ -172,7 +172,7 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         request.data.uri = path_as_sent(request);
     }
     run_all(request, Phase::PostRead).await?;
-    if request.mapped.handler.is_some() {
+    if request.mapped.handler.is_some() && !request.data.forward {
         // A module has named the handler: no other configuration for requests comes before that.
         return Ok(());
     }

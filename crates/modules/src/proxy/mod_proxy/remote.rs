@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conf::ip::Subnet;
-use conf::pattern::Regex;
+use conf::pattern::{MatchError, Regex};
 
 /// `ProxyRemote` or `ProxyRemoteMatch`.
 #[derive(Debug)]
@@ -36,14 +36,14 @@ impl Which {
         }
     }
 
-    /// Whether a URL goes to the proxy. An expression that cannot decide means every URL: to go around the proxy would be worse.
-    pub(super) fn covers(&self, url: &str) -> bool {
-        match self {
+    /// Whether a URL goes to the proxy.
+    pub(super) fn covers(&self, url: &str) -> Result<bool, MatchError> {
+        Ok(match self {
             Which::All => true,
             Which::Scheme(name) => url.split(':').next().is_some_and(|scheme| scheme.eq_ignore_ascii_case(name)),
             Which::Prefix(start) => url.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start)),
-            Which::Pattern(regex) => regex.is_match(url).unwrap_or(true),
-        }
+            Which::Pattern(regex) => return regex.is_match(url),
+        })
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
             ("http://good.", "HTTP://Good.example/", true),
             ("http://good.", "http://bad.example/", false),
         ] {
-            assert_eq!(Which::parse(which).covers(url), want, "{which} {url}");
+            assert_eq!(Which::parse(which).covers(url).ok(), Some(want), "{which} {url}");
         }
     }
 

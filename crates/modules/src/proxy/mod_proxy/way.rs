@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use conf::Level;
+use conf::pattern::MatchError;
 use server::{HandlerResult, Request, dns};
 use upstream::{Address, RemoteServer, Through, Way};
 
@@ -21,22 +23,39 @@ pub(crate) struct Wanted<'w> {
     pub(crate) by_tunnel: bool,
 }
 
+/// Why a request has no way.
+pub(crate) struct NoWay {
+    status: u16,
+    reason: &'static str,
+}
+
+impl NoWay {
+    /// The answer to the request.
+    pub(crate) fn answer(self, request: &mut Request) -> HandlerResult {
+        proxy_error(request, self.status, self.reason)
+    }
+}
+
 /// Finds the way of a request: completes its server. `Some`: a proxy answers it, with these credentials. `Err`: it has
 /// none, for this reason.
 pub(crate) async fn find(
     request: &Request,
     server: &mut RemoteServer,
     wanted: &Wanted<'_>,
-) -> Result<Option<Credentials>, &'static str> {
+) -> Result<Option<Credentials>, NoWay> {
     let (vhost, is_forward) = (request.vhost, request.data.forward);
     let conf = vhost.settings.get::<ProxyServer>();
     let Wanted { url, host, port, by_tunnel } = *wanted;
     if is_named(conf, host) {
-        return Err(BLOCKED);
+        return Err(NoWay { status: 403, reason: BLOCKED });
     }
     let mut way = Way { source: conf.source.get().copied(), ..Way::default() };
     let mut answering = None;
-    match remote_for(conf, url, host).await {
+    let remote = remote_for(conf, url, host).await.map_err(|why| {
+        request.log("proxy", Level::Error, format!("ProxyRemoteMatch cannot decide about {url}: {why}"));
+        NoWay { status: 500, reason: "The way to the remote server cannot be decided" }
+    })?;
+    match remote {
         Some(remote) => {
             server.address = Address::Tcp(remote.host.clone(), remote.port);
             server.name = format!("{}:{}", remote.host, remote.port);
@@ -60,11 +79,18 @@ pub(crate) async fn find(
     Ok(answering)
 }
 
-/// The proxy for a URL of this host; `None`: its server is connected to directly.
-async fn remote_for<'c>(conf: &'c ProxyServer, url: &str, host: &str) -> Option<&'c Remote> {
-    let remote = conf.remotes.iter().find(|remote| remote.which.covers(url))?;
+/// The proxy for a URL of this host; `None`: its server is connected to directly. `Err`: a line cannot decide.
+async fn remote_for<'c>(conf: &'c ProxyServer, url: &str, host: &str) -> Result<Option<&'c Remote>, MatchError> {
+    let mut found = None;
+    for remote in conf.remotes.iter() {
+        if remote.which.covers(url)? {
+            found = Some(remote);
+            break;
+        }
+    }
+    let Some(remote) = found else { return Ok(None) };
     if conf.direct.iter().any(|direct| direct.has_name(host)) {
-        return None;
+        return Ok(None);
     }
     let networks = || {
         conf.direct.iter().filter_map(|direct| match direct {
@@ -76,10 +102,10 @@ async fn remote_for<'c>(conf: &'c ProxyServer, url: &str, host: &str) -> Option<
         // A name that only the proxy can resolve is not in any of them.
         let addresses = dns::all_addresses_of(host).await.unwrap_or_default();
         if addresses.iter().any(|ip| networks().any(|network| network.contains(*ip))) {
-            return None;
+            return Ok(None);
         }
     }
-    Some(remote)
+    Ok(Some(remote))
 }
 
 /// Whether there is anything to find out about the way of a request.
@@ -105,6 +131,6 @@ pub(super) async fn complete(
     let mut server = destination.server.clone();
     match find(request, &mut server, &wanted).await {
         Ok(answering) => Ok(Destination { kind: server.kind(), server, answering, ..destination }),
-        Err(why) => Err(proxy_error(request, 403, why)),
+        Err(none) => Err(none.answer(request)),
     }
 }

@@ -8,6 +8,7 @@ use conf::values::{atoi, duration, one_of};
 use super::health::Health;
 use super::status::{Change, Status};
 use super::target::Target;
+use super::unused;
 
 /// A backend that `ProxyPass` or `<Proxy>` names, with its settings.
 #[derive(Clone, Debug)]
@@ -52,21 +53,6 @@ pub(crate) struct Parameters {
 /// The longest route, in bytes.
 const ROUTE_MAX: usize = 63;
 
-/// Parameters without a meaning in these protocols, or that Tsubame does not need.
-const WITHOUT_EFFECT: [&str; 11] = [
-    "acquire",
-    "addressttl",
-    "flushwait",
-    "iobuffersize",
-    "keepalive",
-    "min",
-    "ping",
-    "receivebuffersize",
-    "responsefieldsize",
-    "secret",
-    "smax",
-];
-
 /// Parameters that would affect the routing of requests, and are not supported.
 const REFUSED: [&str; 1] = ["mapping"];
 
@@ -99,7 +85,10 @@ impl Parameters {
             "enablereuse" => self.reuse = Some(on("EnableReuse")?),
             "disablereuse" => self.reuse = Some(!on("DisableReuse")?),
             "upgrade" => self.upgrade = Some(value.to_string()),
-            "max" => self.max = usize::try_from(atoi(value)).ok().filter(|max| *max > 0),
+            "max" => {
+                let max = usize::try_from(atoi(value)).map_err(|_| "Max must be a positive number")?;
+                self.max = Some(max).filter(|max| *max > 0);
+            }
             "ttl" => {
                 let seconds = u64::try_from(atoi(value)).map_err(|_| "TTL must be at least one second")?;
                 self.idle = Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero());
@@ -120,14 +109,10 @@ impl Parameters {
                 self.set = Some(set.ok_or("lbset must be between 0 and 99")?);
             }
             "status" => self.status = self.status.then(Status::change(value).ok_or("Unknown status parameter option")?),
-            "iobuffersize" if atoi(value) != 0 && atoi(value) < 512 => {
-                return Err("IOBufferSize must be >= 512 bytes, or 0 for system default.".into());
-            }
-            known if WITHOUT_EFFECT.contains(&known) => {}
             refused if REFUSED.contains(&refused) => {
                 return Err(format!("Tsubame does not support the parameter {key}={value} yet"));
             }
-            _ => return Err("unknown Worker parameter".into()),
+            key => unused::check(key, value).ok_or("unknown Worker parameter")??,
         }
         Ok(())
     }

@@ -225,7 +225,7 @@ fn through_another_proxy() {
         let secure = SecureOrigin::start(far.ip, 0, manner);
         far.file("conf/users", USERS);
         let text = format!(
-            "ProxyRequests On\nProxyVia On\nAllowCONNECT 9000-9200\n<Proxy \"*\">\nAuthType Basic\nAuthName x\nAuthUserFile ${{ROOT}}/conf/users\nRequire valid-user\n</Proxy>\n\
+            "ProxyRequests On\nProxyVia On\nAllowCONNECT 9000-9200\n<Proxy \"*\">\nAuthType Basic\nAuthName x\nAuthUserFile ${{ROOT}}/conf/users\n<RequireAll>\nRequire ip 127.0.0.77\nRequire valid-user\n</RequireAll>\n</Proxy>\n\
              <Proxy \"http://{0}/*\">\n</Proxy>\n<Proxy \"{0}\">\n</Proxy>\n<Proxy \"{1}\">\n</Proxy>\n",
             origin.address, secure.address
         );
@@ -234,7 +234,7 @@ fn through_another_proxy() {
         near.file("conf/ca.pem", &authority.pem);
         let text = format!(
             "ProxyRequests On\nProxyVia On\nAllowCONNECT 9108\n<Proxy \"*\">\nRequire local\n</Proxy>\n\
-             NoProxy 127.0.0.8 .direct.invalid\nProxyRemote * http://{} u:test\nSSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile conf/ca.pem\n\
+             ProxySourceAddress 127.0.0.77\nNoProxy 127.0.0.8/29 .direct.invalid\nProxyRemote * http://{} u:test\nSSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile conf/ca.pem\n\
              ProxyPass /app/ http://{}/inner/ disablereuse=on\nProxyPass /secure/ https://{}/\n",
             far.address(),
             origin.address,
@@ -260,8 +260,13 @@ fn through_another_proxy() {
             "{mpm}: {text}"
         );
         // The second one opens no tunnel to this port.
-        server.announce("opens no tunnel to 127.0.0.9:9108: it answers 403");
-        let response = server.client().request("CONNECT 127.0.0.9:9108 HTTP/1.1\r\nHost: x\r\n\r\n");
+        server.announce("opens no tunnel to 127.0.0.7:9108: it answers 403");
+        let response = server.client().request("CONNECT 127.0.0.7:9108 HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_eq!(response.status, 502, "{mpm}");
+        // And is not asked for this host.
+        server.announce("127.0.0.9 is this machine");
+        server.announce("AH00898: Connect to remote machine blocked");
+        let response = server.client().request("GET http://127.0.0.9/ HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(response.status, 403, "{mpm}");
     }
 }
