@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use conf::Origin;
+use conf::fnmatch::is_pattern;
+use conf::words::words;
+use conf::{Node, Origin};
 use server::Server;
 use server::module::finding::{Finding, Topic, Weight};
 
@@ -14,13 +16,19 @@ use crate::mappers::mod_alias::matched;
 
 /// Examines the lines of all virtual hosts, those that several inherit once.
 pub(super) fn lines(server: &Server, found: &mut dyn FnMut(Finding)) {
+    in_locations(server, &server.tree, None, found);
     let mut known = HashSet::new();
     for host in &server.hosts {
         let conf = host.settings.get::<ProxyServer>();
         let passes = conf.passes.entries();
         for (at, (pass, origin)) in passes.iter().enumerate() {
             if known.insert(origin.to_string()) {
-                let problems = [behind(&passes[..at], pass), slashes(pass), module(server, pass), chosen(pass)];
+                let slashes = pass.url.as_deref().and_then(|url| match &pass.matcher {
+                    Matcher::Prefix(path) => slashes(path, url),
+                    Matcher::Pattern(_) => None,
+                });
+                let module = pass.url.as_deref().and_then(|url| module(server, url));
+                let problems = [behind(&passes[..at], pass), slashes, module, chosen(pass)];
                 problems.into_iter().flatten().for_each(|finding| found(finding.at(origin)));
             }
         }
@@ -28,6 +36,24 @@ pub(super) fn lines(server: &Server, found: &mut dyn FnMut(Finding)) {
             conf.requests.origin().filter(|origin| conf.requests() && known.insert(origin.to_string()))
         {
             forward(server).into_iter().for_each(|finding| found(finding.at(origin)));
+        }
+    }
+}
+
+/// Examines the lines in `<Location>` sections, which have its path. `path`: that of the section around these lines.
+fn in_locations(server: &Server, lines: &[Node], path: Option<&str>, found: &mut dyn FnMut(Finding)) {
+    for line in lines {
+        let words = words(line.args.trim_end_matches('>'));
+        let first = words.first().map(String::as_str);
+        if let Some(inner) = &line.children {
+            let own = first.filter(|path| {
+                line.name.eq_ignore_ascii_case("<Location") && path.starts_with('/') && !is_pattern(path)
+            });
+            in_locations(server, inner, own.or(path), found);
+        }
+        if let (Some(path), Some(url), true) = (path, first, line.name.eq_ignore_ascii_case("ProxyPass")) {
+            let problems = [slashes(path, url), module(server, url)];
+            problems.into_iter().flatten().for_each(|finding| found(finding.at(&line.origin)));
         }
     }
 }
@@ -45,10 +71,8 @@ fn behind(before: &[(Arc<Pass>, Origin)], pass: &Pass) -> Option<Finding> {
 }
 
 /// A slash at the end of the path, and none at the end of the URL; or the other way round.
-fn slashes(pass: &Pass) -> Option<Finding> {
-    let Matcher::Prefix(path) = &pass.matcher else { return None };
-    let url = pass.url.as_deref().filter(|url| !url.contains("${"))?;
-    let target = Target::parse(url).ok()?;
+fn slashes(path: &str, url: &str) -> Option<Finding> {
+    let target = Target::parse(url).ok().filter(|_| !url.contains("${"))?;
     let (weight, message, instead) = match (path.ends_with('/'), target.path.ends_with('/')) {
         (true, false) => {
             let message = format!("{path}x is passed on as {url}x: the path ends with a slash, and the URL does not.");
@@ -65,8 +89,8 @@ fn slashes(pass: &Pass) -> Option<Finding> {
 }
 
 /// A URL whose protocol is in a module that is not loaded.
-fn module(server: &Server, pass: &Pass) -> Option<Finding> {
-    let target = Target::parse(pass.url.as_deref()?).ok()?;
+fn module(server: &Server, url: &str) -> Option<Finding> {
+    let target = Target::parse(url).ok()?;
     let scheme = scheme_named(&target.scheme).filter(|scheme| !server.has_module(scheme.module))?;
     let message = format!("{}:// needs {}, which is not loaded: these requests get a 500.", scheme.name, scheme.module);
     Some(Finding::new(Weight::Loses, Topic::Module, "ProxyPass", message).instead(load(scheme.module)))

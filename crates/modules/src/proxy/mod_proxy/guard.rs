@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use server::{Request, VirtualHost};
 
+use super::schemes::port_of;
 use super::settings::{ProxyServer, Url};
 use super::target::Target;
 
@@ -54,11 +55,13 @@ pub(super) fn is_expected(request: &Request, host: &str, port: u16) -> bool {
     })
 }
 
-/// Whether the URL of a section, or its `host:port`, names this host, and this port if it names any.
+/// Whether the URL of a section, or its `host:port`, names this host and this port; a host alone stands for all its ports.
 fn names(text: &str, host: &str, port: u16) -> bool {
-    let url = if text.contains("://") { text.to_string() } else { format!("tunnel://{text}") };
-    let named = Target::parse(&url).ok().filter(|named| named.host == host);
-    named.is_some_and(|named| named.port.is_none_or(|named| named == port))
+    let is_url = text.contains("://");
+    let url = if is_url { text.to_string() } else { format!("tunnel://{text}") };
+    let Some(named) = Target::parse(&url).ok().filter(|named| named.host == host) else { return false };
+    let own = named.port.or(is_url.then(|| port_of(&named.scheme)));
+    own.is_none_or(|own| own == port)
 }
 
 #[cfg(test)]
@@ -88,7 +91,8 @@ mod tests {
     #[test]
     fn sections_about_one_host() {
         for (text, want) in [
-            ("http://intern.example/*", true),
+            ("http://intern.example/*", false),
+            ("intern.example", true),
             ("http://intern.example:8080/*", true),
             ("http://intern.example:81/*", false),
             ("http://intern.exampl", false),

@@ -67,6 +67,10 @@ const WRONG: &[(&str, &[&str])] = &[
         &["ProxyPass", "/a/x is passed on as http://h.invalidx", "Write http://h.invalid/"],
     ),
     ("ProxyPass /a http://h.invalid/", &["ProxyPass", "/a/x is passed on as http://h.invalid//x", "Write /a/"]),
+    (
+        "<Location /a/>\nProxyPass http://h.invalid\n</Location>",
+        &["ProxyPass", "/a/x is passed on as http://h.invalidx"],
+    ),
     ("ProxyPassMatch ^/([^/]+)/ http://$1/", &["ProxyPassMatch", "The client chooses the server"]),
     ("SetOutputFilter proxy-html", &["SetOutputFilter", "does not have the filter proxy-html"]),
     (
