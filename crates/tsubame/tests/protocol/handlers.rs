@@ -28,7 +28,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
     }
     if request.mapped.filename.ends_with("uninvited") || request.tunnel_for().is_some_and(|list| list == SHOUT) {
         return HandlerResult::Tunnel(Box::new(Tunnel {
-            protocol: SHOUT.into(),
+            protocol: Some(SHOUT.into()),
             speak: Box::new(|stream| Box::pin(shout(stream))),
             timeout: None,
         }));
