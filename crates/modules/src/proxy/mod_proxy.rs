@@ -42,9 +42,9 @@ use server::{Handler, Hook, Module, Order, Phase};
 pub(crate) use self::balancer::{
     Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
 };
+pub(crate) use self::blocked::BLOCKED;
 pub(crate) use self::destination::timeout;
 pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, via};
-pub(crate) use self::guard::BLOCKED;
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{EXPRESS, cookie, location};

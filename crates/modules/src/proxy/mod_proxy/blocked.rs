@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use conf::ip::Subnet;
 use sys::resolve::{Family, addresses_of};
 
+/// The reason on the client's page.
+pub(crate) const BLOCKED: &str = "Connect to remote machine blocked";
+
 /// A word of `ProxyBlock`.
 #[derive(Clone, Debug)]
 pub(super) enum Blocked {

@@ -8,9 +8,6 @@ use super::schemes::port_of;
 use super::settings::{ProxyServer, Url};
 use super::target::Target;
 
-/// The reason on the client's page.
-pub(crate) const BLOCKED: &str = "Connect to remote machine blocked";
-
 /// Whether `ProxyBlock` names a host, whatever its addresses.
 pub(super) fn is_named(conf: &ProxyServer, host: &str) -> bool {
     let ip = host.trim_matches(['[', ']']).parse().ok();

@@ -7,7 +7,8 @@ use conf::pattern::MatchError;
 use server::{HandlerResult, Request, dns};
 use upstream::{Address, RemoteServer, Through, Way};
 
-use super::guard::{BLOCKED, is_expected, is_named, reason};
+use super::blocked::BLOCKED;
+use super::guard::{is_expected, is_named, reason};
 use super::remote::{Direct, Remote};
 use super::scheme::{Credentials, Destination, proxy_error};
 use super::schemes::port_of;
