@@ -10,6 +10,7 @@ use sys::time::Instant;
 use crate::connection::Connection;
 use crate::http1::{Exchange, Failure};
 use crate::remote::Through;
+use crate::room::Room;
 use crate::stream::Stream;
 
 /// Why a proxy opens no tunnel.
@@ -39,8 +40,9 @@ pub(crate) async fn ask_tunnel(
     through: &Through,
     deadline: Instant,
 ) -> Result<(Connection, Bytes), NoTunnel> {
-    let head = head(through).ok_or(NoTunnel::Name)?;
-    let mut exchange = Exchange::new(Stream::new(connection), head, None, deadline - Instant::now());
+    let mut room = Room::take();
+    room.request = head(through).ok_or(NoTunnel::Name)?;
+    let mut exchange = Exchange::new(Stream::new(connection), room, None, deadline - Instant::now());
     let answered = timeout_at(deadline, async {
         loop {
             exchange.next_head().await?;
