@@ -131,6 +131,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::lbmethods::SLOTMEM_SHM,
     &proxy::lbmethods::SLOTMEM_PLAIN,
     &proxy::mod_proxy::MODULE,
+    &proxy::mod_proxy_ajp::MODULE,
     &proxy::mod_proxy_balancer::MODULE,
     &proxy::mod_proxy_connect::MODULE,
     &proxy::mod_proxy_express::MODULE,

@@ -265,7 +265,7 @@ const MISSING: &[(&[&str], &str)] = &[
     (&["mod_ssl"], "TLS is not served yet"),
     (
         &["mod_heart", "mod_lbmethod", "mod_proxy"],
-        "only HTTP/1.1, WebSockets, FastCGI, SCGI and uwsgi are proxied, and balanced by requests, bytes or busyness",
+        "only HTTP/1.1, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied",
     ),
     (&["mod_cache"], "responses are not cached yet"),
     (&["mod_lua"], "there is no Lua"),

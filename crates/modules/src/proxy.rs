@@ -5,6 +5,7 @@
 
 pub mod lbmethods;
 pub mod mod_proxy;
+pub mod mod_proxy_ajp;
 pub mod mod_proxy_balancer;
 pub mod mod_proxy_connect;
 pub mod mod_proxy_express;

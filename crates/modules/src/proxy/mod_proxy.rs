@@ -3,6 +3,7 @@
 //! Apache manual: mod_proxy. The differences are in `docs/differences.md`; doubtful cases were measured on 2.4.71. As
 //! in Apache, the file name of a request contains its target: `proxy:fcgi://host/path`.
 
+mod ajp_settings;
 mod balance;
 mod balancer;
 mod balancer_lines;
@@ -39,12 +40,13 @@ use conf::{Allowed, Directive, ModuleInfo, on_or_off, row};
 use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
+pub(crate) use self::ajp_settings::AjpSettings;
 pub(crate) use self::balancer::{
     Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
 };
 pub(crate) use self::blocked::BLOCKED;
 pub(crate) use self::destination::timeout;
-pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, via};
+pub(crate) use self::forwarded::{HopByHop, asks_first, fields, host, host_name, one_of_each, via};
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{EXPRESS, cookie, location};
@@ -84,7 +86,7 @@ pub(crate) static MODULE: Module = Module {
 
 const BUFFER: &str = "The kernel chooses the size.";
 const SPOKEN: &str =
-    "The protocols are `http`, `https`, `ws`, `wss`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
+    "The protocols are `http`, `https`, `ws`, `wss`, `ajp`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
 const OPEN: &str = "On is refused if no `<Proxy>` section says who may use the proxy, or one lets everybody.";
 const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 
@@ -117,7 +119,7 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyPassReverseCookieDomain", CONF, Take23(|c, inner, outer, word| { let one = set::reverse(inner, outer, word)?; c.push(|d: &mut ProxyDir| &mut d.cookie_domains, one) }), "", "Domain rewrite rule for proxying cookies"),
     row("ProxyBlock", SERVER, Iterate(set_way::block), "", "A list of names, hosts or domains to which the proxy will not connect"),
     nothing("ProxyReceiveBufferSize", SERVER, "0", "Receive buffer size for outgoing HTTP and FTP connections in bytes", BUFFER),
-    row("ProxyIOBufferSize", SERVER, Take1(set::check_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").without_effect("Data is passed on as it arrives."),
+    row("ProxyIOBufferSize", SERVER, Take1(set::io_buffer), "8192", "IO buffer size for outgoing HTTP and FTP connections in bytes").differs("It is the length of packets to AJP servers only: other data is passed on as it arrives."),
     row("ProxyMaxForwards", SERVER, Take1(set::max_forwards), "-1", "The maximum number of proxies a request may be forwarded through."),
     row("NoProxy", SERVER, Iterate(set_way::no_proxy), "", "A list of domains, hosts, or subnets to which the proxy will connect directly"),
     row("ProxyDomain", SERVER, Take1(set_way::domain), "", "The default intranet domain name (in absence of a domain in the URL)"),

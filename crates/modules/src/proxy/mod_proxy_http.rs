@@ -49,12 +49,12 @@ pub(super) const SCHEME: Scheme = Scheme {
 pub(super) const SECURE_SCHEME: Scheme = Scheme { name: "https", port: 443, ..SCHEME };
 
 /// The methods whose effect is the same if a request arrives twice (RFC 9110 section 9.2.2).
-const IDEMPOTENT: [&str; 5] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
+pub(super) const IDEMPOTENT: [&str; 5] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
 /// How much of a body of unknown length may be here already without its end, in bytes: 16 KB, as in Apache.
 const PRESENT_MAX: usize = 16 * 1024;
 /// A request that must not be sent twice goes over a kept connection only if that was in use so recently: the server may
 /// be about to close one that has been idle for longer.
-const YOUNG: Duration = Duration::from_secs(1);
+pub(super) const YOUNG: Duration = Duration::from_secs(1);
 
 async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> HandlerResult {
     if has_ended(request) {

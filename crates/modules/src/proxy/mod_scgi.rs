@@ -11,7 +11,7 @@ use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 use upstream::{Address, RemoteServer};
 
-use super::mod_proxy::{BackendProtocol, Destination, Status, Target, prepare, respond};
+use super::mod_proxy::{AjpSettings, BackendProtocol, Destination, Status, Target, prepare, respond};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
@@ -147,6 +147,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
         server,
         timeout,
         flush: false,
+        ajp: AjpSettings::default(),
         upgrade: None,
         status: Status::default(),
         answering: None,

@@ -1,5 +1,7 @@
 //! Servers behind this one.
 
+mod ajp;
+mod ajp_backend;
 mod balancers;
 mod connections;
 mod forward;

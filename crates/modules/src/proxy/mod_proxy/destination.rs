@@ -8,6 +8,7 @@ use server::Request;
 use server::core::CoreServer;
 use upstream::{Address, Attempt, Keep, RemoteServer};
 
+use super::ajp_settings::AjpSettings;
 use super::balancer::Member;
 use super::map::SOCKET;
 use super::scheme::Destination;
@@ -97,6 +98,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
         server,
         timeout,
         flush: known.flush == Some(true),
+        ajp: AjpSettings { buffer: known.ajp.buffer.or(Some(conf.io_buffer())), ..known.ajp.clone() },
         upgrade,
         status: known.status.of(Status::default()),
         answering: None,

@@ -97,15 +97,7 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
             merge(&mut fields, Forwarded { known, name, value });
         }
     }
-    let most = request.host::<ProxyServer>().max_forwards();
-    let left = fields.iter().find(|field| field.is(None, MAX_FORWARDS));
-    let left = left
-        .and_then(|field| std::str::from_utf8(&field.value).ok()?.trim().parse::<u64>().ok())
-        .map(|left| left.saturating_sub(1));
-    if let Some(left) = left.or(u64::try_from(most).ok()) {
-        fields.retain(|field| !field.is(None, MAX_FORWARDS));
-        fields.push(added(MAX_FORWARDS, left.to_string().into_bytes()));
-    }
+    count_server(request, &mut fields);
     match via(request) {
         _ if request.host::<ProxyServer>().via() == Via::Block => fields.retain(|field| !field.is(None, b"Via")),
         Some(via) => merge(&mut fields, added(b"Via", to_bytes(&via).into_owned())),
@@ -120,6 +112,36 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
         merge(&mut fields, added(b"X-Forwarded-Server", to_bytes(&request.vhost.name)));
     }
     fields
+}
+
+/// All fields of a request for a server that knows the client's request by its protocol; several of one name are one.
+pub(crate) fn one_of_each(request: &Request) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    let mut fields = Vec::new();
+    for (known, name, value) in request.named_fields() {
+        merge(&mut fields, Forwarded { known, name, value });
+    }
+    count_server(request, &mut fields);
+    fields.into_iter().map(|field| (text(field.name), text(field.value))).collect()
+}
+
+fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+    match bytes {
+        Cow::Borrowed(bytes) => from_bytes(bytes),
+        Cow::Owned(bytes) => Cow::Owned(from_bytes(&bytes).into_owned()),
+    }
+}
+
+/// Counts this server in `Max-Forwards` (RFC 9110 section 7.6.2).
+fn count_server(request: &Request, fields: &mut Vec<Forwarded<'_>>) {
+    let most = request.host::<ProxyServer>().max_forwards();
+    let left = fields.iter().find(|field| field.is(None, MAX_FORWARDS));
+    let left = left
+        .and_then(|field| std::str::from_utf8(&field.value).ok()?.trim().parse::<u64>().ok())
+        .map(|left| left.saturating_sub(1));
+    if let Some(left) = left.or(u64::try_from(most).ok()) {
+        fields.retain(|field| !field.is(None, MAX_FORWARDS));
+        fields.push(added(MAX_FORWARDS, left.to_string().into_bytes()));
+    }
 }
 
 /// How many fields a request has, as a rule.

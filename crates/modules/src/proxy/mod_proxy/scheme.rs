@@ -12,6 +12,7 @@ use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
 use upstream::{Attempt, Kind, RemoteServer, Tls};
 
+use super::ajp_settings::AjpSettings;
 use super::status::Status;
 use super::target::Target;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -53,6 +54,8 @@ pub(crate) struct Destination {
     pub(crate) timeout: Duration,
     /// Whether each piece of the response goes out at once.
     pub(crate) flush: bool,
+    /// What concerns AJP only.
+    pub(crate) ajp: AjpSettings,
     /// The protocol that the request may switch to, or `ANY`.
     pub(crate) upgrade: Option<String>,
     /// What the configuration says about the backend's status.

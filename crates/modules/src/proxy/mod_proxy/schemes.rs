@@ -4,11 +4,13 @@ use server::Request;
 
 use super::scheme::Scheme;
 use crate::proxy::{
-    mod_proxy_balancer, mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi, mod_proxy_wstunnel,
+    mod_proxy_ajp, mod_proxy_balancer, mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi,
+    mod_proxy_wstunnel,
 };
 
 /// The protocols for backends.
 pub(crate) static SCHEMES: &[&Scheme] = &[
+    &mod_proxy_ajp::SCHEME,
     &mod_proxy_balancer::SCHEME,
     &mod_proxy_fcgi::SCHEME,
     &mod_proxy_http::SCHEME,

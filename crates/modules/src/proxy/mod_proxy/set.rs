@@ -11,6 +11,7 @@ use conf::words::{next_word, words};
 use conf::{Allowed, Cmd, Failure, InArgument as _, Outcome, Refusal, SettingsMap};
 use server::{Layer, TO_BACKEND};
 
+use super::ajp_settings::buffer;
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
 use super::health::{Health, HealthExpr, HealthTemplate};
 use super::schemes::SCHEMES;
@@ -450,9 +451,8 @@ pub(super) fn check_word(cmd: &mut Cmd<'_>, value: &str, known: &[&str]) -> Outc
     }
 }
 
-pub(super) fn check_buffer(_: &mut Cmd<'_>, value: &str) -> Outcome {
-    match atoi(value) {
-        0 | 512.. => Ok(()),
-        _ => Err("ProxyIOBufferSize must be >= 512 bytes, or 0 for system default.".into()),
-    }
+/// `ProxyIOBufferSize`
+pub(super) fn io_buffer(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let bytes = buffer(value).ok_or("ProxyIOBufferSize must be >= 512 bytes, or 0 for system default.")?;
+    cmd.server_set(|s: &mut ProxyServer| &mut s.io_buffer, bytes)
 }

@@ -25,6 +25,7 @@ pub(super) const FORWARD_CONTINUE: bool = true;
 pub(super) const VIA: Via = Via::Off;
 pub(super) const MAX_FORWARDS: i32 = -1;
 pub(super) const STATUS: bool = false;
+pub(super) const IO_BUFFER: usize = 0;
 
 settings! {
     /// The settings of a server.
@@ -56,6 +57,8 @@ settings! {
         pub(super) inherit: Setting<bool> = INHERIT,
         pub(super) via: Setting<Via> = VIA,
         pub(super) max_forwards: Setting<i32> = MAX_FORWARDS,
+        /// The length of packets; 0 is the usual one.
+        pub(super) io_buffer: Setting<usize> = IO_BUFFER,
         pub(super) status: Setting<bool> = STATUS,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use conf::values::{atoi, duration, one_of};
 
+use super::ajp_settings::AjpSettings;
 use super::health::Health;
 use super::status::{Change, Status};
 use super::target::Target;
@@ -32,6 +33,7 @@ pub(crate) struct Parameters {
     pub(crate) idle: Option<Duration>,
     /// Whether each piece of a response goes out at once.
     pub(crate) flush: Option<bool>,
+    pub(crate) ajp: AjpSettings,
     /// The protocol that a request may switch to: its name, `ANY` or `NONE`.
     pub(crate) upgrade: Option<String>,
     /// How long a member of a balancer gets no requests after it could not be reached.
@@ -109,6 +111,7 @@ impl Parameters {
                 self.set = Some(set.ok_or("lbset must be between 0 and 99")?);
             }
             "status" => self.status = self.status.then(Status::change(value).ok_or("Unknown status parameter option")?),
+            key if self.ajp.set(key, value)? => {}
             refused if REFUSED.contains(&refused) => {
                 return Err(format!("Tsubame does not support the parameter {key}={value} yet"));
             }
@@ -126,6 +129,7 @@ impl Parameters {
             max,
             idle,
             flush,
+            ajp,
             upgrade,
             retry,
             route,
@@ -141,6 +145,7 @@ impl Parameters {
         self.max = max.or(self.max);
         self.idle = idle.or(self.idle);
         self.flush = flush.or(self.flush);
+        self.ajp.changed_by(ajp);
         self.upgrade = upgrade.or(self.upgrade.take());
         self.retry = retry.or(self.retry);
         self.route = route.or(self.route.take());

@@ -377,7 +377,7 @@ fn clients_that_go() {
 fn unsupported_protocols_are_refused() {
     let cases = [
         ("ProxyPass / h2://127.0.0.1/", "Tsubame does not speak h2 to backends yet; it speaks "),
-        ("<Location /x>\nSetHandler proxy:ajp://127.0.0.1/\n</Location>", "does not speak ajp to backends yet"),
+        ("<Location /x>\nSetHandler proxy:h2://127.0.0.1/\n</Location>", "does not speak h2 to backends yet"),
         ("ProxyPass / /x", "must be absolute"),
         ("ProxyPass / fcgi://localhost nonsense=1", "ProxyPass unknown Worker parameter"),
     ];

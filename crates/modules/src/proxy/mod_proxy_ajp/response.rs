@@ -1,0 +1,226 @@
+//! From the packets of a backend to the response of the server.
+
+use std::borrow::Cow;
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use conf::Level;
+use server::{Body, BodyStream, HandlerResult, Piece, Request};
+use upstream::{Keep, Kind, pool};
+
+use super::NAME;
+use super::exchange::{Exchange, Failure};
+use super::packet::{Head, Message};
+use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, proxy_error, via};
+
+/// The fields with a URL that `ProxyPassReverse` is about.
+const WITH_URL: [&str; 4] = ["Location", "Content-Location", "URI", "Destination"];
+
+/// How a connection goes back to those that are kept.
+pub(super) type Back = Option<(Kind, Keep)>;
+
+/// Waits for the head of the response. The backend gets as much of the request's body as it wants before that.
+pub(super) async fn head(exchange: &mut Exchange) -> Result<Head, Failure> {
+    loop {
+        match exchange.next().await? {
+            Message::Head(head) => return Ok(head),
+            Message::GetBody(wanted) => exchange.send_body(wanted).await?,
+            // To send what has come, where nothing has.
+            Message::Body(piece) if piece.is_empty() => {}
+            Message::Body(_) => return Err(Failure::Unexpected("the response's body comes before its head")),
+            Message::End(_) => return Err(Failure::Unexpected("the response ends before its head")),
+            Message::Pong => return Err(Failure::Unexpected("CPONG comes without CPING")),
+        }
+    }
+}
+
+/// Makes the response from its head and what follows. `back` takes the connection when it is free.
+pub(super) async fn make(
+    request: &mut Request,
+    exchange: Exchange,
+    head: Head,
+    destination: &Destination,
+    back: Back,
+) -> HandlerResult {
+    let Head { status, reason, fields, length } = head;
+    match reason.is_empty() || reason == http::status::reason(status) {
+        true => request.response.set_status(status),
+        false => request.response.set_status_line(status, format!("{status} {reason}")),
+    }
+    request.response.clear_content_type();
+    let connection = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("Connection"));
+    let hop_by_hop = HopByHop::of(connection.map_or("", |(_, value)| value));
+    for (name, value) in fields {
+        if !hop_by_hop.has(&name) {
+            add(request, name, value);
+        }
+    }
+    if let Some(via) = via(request) {
+        request.response.headers_out.merge("Via", &via);
+    }
+    // The backend has applied the request's conditions.
+    request.response.no_local_copy = true;
+    request.response.is_passed_on = true;
+    request.response.flush = destination.flush;
+    let has_body = request.data.method != "HEAD" && !matches!(status, 204 | 304);
+    let left = if has_body { length } else { Some(0) };
+    let speaker = request.speaker();
+    let mut passed =
+        Passed { exchange: Some(exchange), back, length, left, wanted: None, ready: Bytes::new(), speaker };
+    if !has_body {
+        // Nothing but the end comes. Without it the connection is of no further use, and the response is complete all the same.
+        let _ = passed.advance().await;
+        return HandlerResult::Body(Body::Stream(Box::new(Unsent(length.filter(|_| status != 204)))));
+    }
+    match passed.whole() {
+        Ok(Some(body)) if body.is_empty() => HandlerResult::Body(Body::Empty),
+        Ok(Some(body)) => HandlerResult::Body(Body::Bytes(body)),
+        Ok(None) => HandlerResult::Body(Body::Stream(Box::new(passed))),
+        Err(failure) => failed(request, destination, &failure),
+    }
+}
+
+/// Adds a field to the response.
+fn add(request: &mut Request, name: Cow<'static, str>, value: String) {
+    let reversed = match () {
+        () if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(&name)) => location(request, &value),
+        () if name.eq_ignore_ascii_case("Set-Cookie") || name.eq_ignore_ascii_case("Set-Cookie2") => {
+            cookie(request, &value)
+        }
+        () => None,
+    };
+    let (value, response) = (reversed.unwrap_or(value), &mut request.response);
+    match () {
+        () if name.eq_ignore_ascii_case("Content-Type") => response.set_script_type(value),
+        () if name.eq_ignore_ascii_case("Content-Encoding") => match &mut response.content_encoding {
+            Some(encodings) => encodings.extend([", ", &value]),
+            none => *none = Some(value),
+        },
+        () => response.headers_out.add(name, value),
+    }
+}
+
+/// Logs why there is no response, and makes the server's own.
+pub(super) fn failed(request: &mut Request, destination: &Destination, failure: &Failure) -> HandlerResult {
+    if let Failure::Body(error) = failure {
+        request.log(NAME, Level::Error, "AH01095: Error reading request entity data");
+        return HandlerResult::Status(error.status());
+    }
+    let status = if matches!(failure, Failure::TimedOut) { 504 } else { 502 };
+    let text = format!("AH00878: read response failed from {}: {failure}", destination.server.name);
+    request.log(NAME, Level::Error, text);
+    proxy_error(request, status, "Error reading from remote server")
+}
+
+/// The body of a response that has none: only its length is known.
+struct Unsent(Option<u64>);
+
+impl BodyStream for Unsent {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(async { None })
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0
+    }
+}
+
+/// The body of a backend's response, passed on as it comes.
+struct Passed {
+    /// `None`: it is complete, or has failed.
+    exchange: Option<Exchange>,
+    back: Back,
+    length: Option<u64>,
+    /// What is left of it, if its length is known.
+    left: Option<u64>,
+    /// The backend waits for so much more of the request's body.
+    wanted: Option<usize>,
+    /// Received, and not yet passed on.
+    ready: Bytes,
+    /// The request for error log lines, while the real one is on its way.
+    speaker: Box<Request>,
+}
+
+impl Passed {
+    /// The whole body, if it has been received already.
+    fn whole(&mut self) -> Result<Option<Bytes>, Failure> {
+        let mut all = BytesMut::new();
+        while self.wanted.is_none()
+            && let Some(message) = self.exchange.as_mut().map(Exchange::here).transpose()?.flatten()
+        {
+            all.extend_from_slice(&self.take(message)?);
+        }
+        if self.exchange.is_none() {
+            return Ok(Some(all.freeze()));
+        }
+        self.ready = all.freeze();
+        Ok(None)
+    }
+
+    /// The piece of the body in a packet; an empty one, if it says something else.
+    fn take(&mut self, message: Message) -> Result<Bytes, Failure> {
+        match message {
+            Message::Body(piece) => {
+                if let Some(left) = &mut self.left {
+                    let after = left.checked_sub(piece.len() as u64);
+                    *left = after.ok_or(Failure::Unexpected("the response's body is longer than it says"))?;
+                }
+                return Ok(piece);
+            }
+            Message::GetBody(wanted) => self.wanted = Some(wanted),
+            Message::End(_) if self.left.is_some_and(|left| left > 0) => {
+                return Err(Failure::Unexpected("the response's body is shorter than it says"));
+            }
+            Message::End(reuse) => {
+                let connection = self.exchange.take().and_then(Exchange::into_connection);
+                if let (Some(connection), Some((kind, keep))) = (connection, self.back.take().filter(|_| reuse)) {
+                    pool::give(kind, keep, connection);
+                }
+            }
+            Message::Head(_) => return Err(Failure::Unexpected("the response has two heads")),
+            Message::Pong => return Err(Failure::Unexpected("CPONG comes without CPING")),
+        }
+        Ok(Bytes::new())
+    }
+
+    /// The next piece; `None` at the end.
+    async fn advance(&mut self) -> Result<Option<Bytes>, Failure> {
+        let mut piece = std::mem::take(&mut self.ready);
+        while piece.is_empty() {
+            let Some(exchange) = &mut self.exchange else { return Ok(None) };
+            if let Some(wanted) = self.wanted.take() {
+                exchange.send_body(wanted).await?;
+            }
+            let message = exchange.next().await?;
+            piece = self.take(message)?;
+        }
+        // Whoever knows the length may ask for nothing more.
+        if self.left == Some(0)
+            && let Some(message) = self.exchange.as_mut().map(Exchange::here).transpose()?.flatten()
+        {
+            self.take(message)?;
+        }
+        Ok(Some(piece))
+    }
+
+    async fn piece(&mut self) -> Option<io::Result<Bytes>> {
+        match self.advance().await {
+            Ok(piece) => piece.map(Ok),
+            Err(failure) => {
+                self.exchange = None;
+                self.speaker.log(NAME, Level::Error, format!("AH00893: dialog failed: {failure}"));
+                Some(Err(io::Error::other(failure.to_string())))
+            }
+        }
+    }
+}
+
+impl BodyStream for Passed {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(self.piece())
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
