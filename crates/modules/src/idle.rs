@@ -103,7 +103,7 @@ mod tests {
             let rows = tuning(page.name, page.tunes);
             assert_eq!(rows.len(), page.tunes.split(',').count(), "{}", page.name);
         }
-        for asks in ["CacheEnable", "ProxyHTMLEnable", "LuaHookAccessChecker", "ProtocolEcho", "DumpIOInput"] {
+        for asks in ["CacheEnable", "LuaHookAccessChecker", "ProtocolEcho", "DumpIOInput"] {
             let all = MODULES.iter().flat_map(|info| info.directives);
             assert!(all.into_iter().all(|row| row.name != asks), "{asks}");
         }

@@ -84,6 +84,9 @@ pub static MODULES: &[&Module] = &[
     &filters::mod_ext_filter::MODULE,
     &filters::mod_filter::MODULE,
     &filters::mod_include::MODULE,
+    // Before mod_proxy_html, which wants UTF-8.
+    &filters::mod_xml2enc::MODULE,
+    &filters::mod_proxy_html::MODULE,
     &filters::mod_ratelimit::MODULE,
     &filters::mod_reflector::MODULE,
     &filters::mod_reqtimeout::MODULE,

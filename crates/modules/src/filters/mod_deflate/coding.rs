@@ -338,6 +338,11 @@ impl Begun {
         self.start.iter().flatten().nth(at).copied()
     }
 
+    /// The beginning in one piece, the error that ended it, and what follows.
+    pub(in crate::filters) fn into_parts(self) -> (Vec<u8>, Option<io::Error>, Box<dyn BodyStream>) {
+        (self.start.into_iter().flatten().collect(), self.failed, self.rest)
+    }
+
     /// The body again, from its first byte. An empty body without a length stays that way: it answers HEAD.
     pub(in crate::filters) fn into_body(self) -> Body {
         if self.is_all && (self.seen > 0 || self.length == Some(0)) {
