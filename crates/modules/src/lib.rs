@@ -9,6 +9,7 @@ pub mod aaa;
 mod abbreviated_size;
 pub mod arch;
 pub mod cache;
+pub mod cluster;
 pub mod database;
 pub mod dav;
 mod derived;
@@ -68,6 +69,8 @@ pub static MODULES: &[&Module] = &[
     &arch::mod_bumpy_life::MODULE,
     &cache::mod_file_cache::MODULE,
     &cache::mod_socache_shmcb::MODULE,
+    &cluster::mod_heartbeat::MODULE,
+    &cluster::mod_heartmonitor::MODULE,
     &dav::mod_dav::MODULE,
     &dav::mod_dav_fs::MODULE,
     &dav::mod_dav_lock::MODULE,
@@ -131,6 +134,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::lbmethods::BY_REQUESTS,
     &proxy::lbmethods::BY_TRAFFIC,
     &proxy::lbmethods::BY_BUSYNESS,
+    &proxy::mod_lbmethod_heartbeat::MODULE,
     &proxy::lbmethods::SLOTMEM_SHM,
     &proxy::lbmethods::SLOTMEM_PLAIN,
     &proxy::mod_proxy::MODULE,

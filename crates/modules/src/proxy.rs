@@ -4,6 +4,7 @@
 //! own: to add one takes a file and a line in `mod_proxy/schemes.rs`. mod_scgi has its own directives.
 
 pub mod lbmethods;
+pub mod mod_lbmethod_heartbeat;
 pub mod mod_proxy;
 pub mod mod_proxy_ajp;
 pub mod mod_proxy_balancer;

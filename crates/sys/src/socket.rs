@@ -105,6 +105,15 @@ pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, canonical(peer)?))
 }
 
+/// Opens a UDP socket at an address, which others may share (`SO_REUSEADDR`). It does not block.
+pub fn datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
 /// Begins to connect to a TCP server: [`is_connected`] reports the progress. The socket does not block.
 pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
     connect_from(None, address)

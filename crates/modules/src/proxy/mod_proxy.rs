@@ -8,6 +8,7 @@ mod balance;
 mod balancer;
 mod balancer_lines;
 mod blocked;
+mod by_heartbeat;
 mod destination;
 mod elect;
 mod encryption;

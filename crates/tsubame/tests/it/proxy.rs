@@ -5,6 +5,7 @@ mod ajp_backend;
 mod balancers;
 mod connections;
 mod forward;
+mod heartbeats;
 mod html;
 mod http_same_as_apache;
 pub mod origin;

@@ -10,12 +10,16 @@ use server::Request;
 use sys::time::Instant;
 
 use super::balancer::{Balancer, Member};
+use super::by_heartbeat;
 use super::method::Method;
 use super::status::Status;
 
 impl Method {
     /// The one of these whose turn it is.
     fn best<'m>(self, members: impl Iterator<Item = (usize, &'m Member)>) -> Option<usize> {
+        if self == Method::Heartbeat {
+            return by_heartbeat::elect(members);
+        }
         let mut best: Option<(usize, &Member)> = None;
         let mut all = 0;
         for (index, member) in members {
@@ -25,7 +29,7 @@ impl Method {
                 all += factor;
             }
             let is_better = |best: &Member| match self {
-                Method::Requests => member.arrears() > best.arrears(),
+                Method::Requests | Method::Heartbeat => member.arrears() > best.arrears(),
                 Method::Traffic => traffic(member) < traffic(best),
                 Method::Busyness => {
                     let (ours, theirs) = (member.busy().load(Relaxed), best.busy().load(Relaxed));

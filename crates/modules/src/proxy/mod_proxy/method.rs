@@ -10,17 +10,20 @@ pub(crate) enum Method {
     Traffic,
     /// The one with the fewest requests on their way.
     Busyness,
+    /// By chance, the more often the more workers of a member say that they wait.
+    Heartbeat,
 }
 
 impl Method {
     /// All, in the order of their numbers.
-    pub(crate) const ALL: [Method; 3] = [Method::Requests, Method::Traffic, Method::Busyness];
+    pub(crate) const ALL: [Method; 4] = [Method::Requests, Method::Traffic, Method::Busyness, Method::Heartbeat];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Requests => "byrequests",
             Method::Traffic => "bytraffic",
             Method::Busyness => "bybusyness",
+            Method::Heartbeat => "heartbeat",
         }
     }
 
@@ -30,6 +33,7 @@ impl Method {
             Method::Requests => "lbmethod_byrequests_module",
             Method::Traffic => "lbmethod_bytraffic_module",
             Method::Busyness => "lbmethod_bybusyness_module",
+            Method::Heartbeat => "lbmethod_heartbeat_module",
         }
     }
 

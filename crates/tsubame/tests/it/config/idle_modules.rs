@@ -42,7 +42,7 @@ fn stock_lines_are_accepted_with_one_notice() {
     assert!(output.status.success(), "{said}");
     let notices: Vec<&str> = said.lines().filter(|line| line.contains("LoadModule")).collect();
     let [notice] = notices[..] else { panic!("{said}") };
-    for name in ["mod_cache", "mod_lua", "mod_lbmethod_heartbeat", "mod_bucketeer", "mod_heartbeat"] {
+    for name in ["mod_cache", "mod_lua", "mod_bucketeer", "mod_dumpio"] {
         assert!(notice.contains(name), "{name}: {notice}");
     }
     assert!(!notice.contains("systemd") && !notice.contains("mod_rewrite"), "{notice}");
