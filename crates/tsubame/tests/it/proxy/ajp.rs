@@ -183,7 +183,7 @@ fn bad_backends_of_ajp() {
             ("more", "the response's body is longer than it says"),
             ("less", "the response's body is shorter than it says"),
         ] {
-            server.announce(&format!("AH00878: read response failed from {}:9108: {why}", site.ip));
+            server.announce(format!("AH00878: read response failed from {}:9108: {why}", site.ip));
             server.announce("AH00898: Error reading from remote server");
             assert_eq!(server.get(&format!("/app/{name}")).status, 502, "{name}");
         }
