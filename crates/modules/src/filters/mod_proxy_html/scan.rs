@@ -259,12 +259,11 @@ fn changed(work: &Work, place: Place, value: &[u8], faults: &mut Vec<Fault>) -> 
             *byte = normal;
         }
     }
-    let before = text.clone();
     match change(&work.rules, place, &mut text, TAG_MAX) {
         Ok(by_rule) => (is_changed || by_rule).then_some(text),
         Err(fault) => {
             faults.push(fault);
-            is_changed.then_some(before)
+            None
         }
     }
 }

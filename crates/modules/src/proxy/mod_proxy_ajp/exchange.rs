@@ -9,6 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use runtime::CoopBudget;
 use runtime::executor::timeout;
 use server::{BodyError, RequestBody};
 use upstream::{Connection, Stream};
@@ -59,6 +60,8 @@ pub(super) struct Exchange {
     timeout: Duration,
     has_begun: bool,
     has_sent_body: bool,
+    /// A backend may send any number of packets that hold nothing.
+    budget: CoopBudget,
 }
 
 impl Exchange {
@@ -73,6 +76,7 @@ impl Exchange {
             timeout,
             has_begun: false,
             has_sent_body: false,
+            budget: CoopBudget::new(),
         }
     }
 
@@ -130,6 +134,7 @@ impl Exchange {
 
     /// The next packet of the backend.
     pub(super) async fn next(&mut self) -> Result<Message, Failure> {
+        self.budget.step().await;
         let time = self.timeout;
         timeout(time, self.receive()).await.unwrap_or(Err(Failure::TimedOut))
     }
