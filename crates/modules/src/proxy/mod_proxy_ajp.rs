@@ -8,6 +8,7 @@ mod forward;
 mod packet;
 mod response;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ const PACKET_MAX: usize = 64 * 1024;
 /// Lengths of packets are multiples of this.
 const PACKET_UNIT: usize = 1024;
 
-async fn handle(request: &mut Request, destination: Destination) -> HandlerResult {
+async fn handle(request: &mut Request, destination: Arc<Destination>) -> HandlerResult {
     let most = destination.ajp.buffer.unwrap_or(PACKET).clamp(PACKET, PACKET_MAX).next_multiple_of(PACKET_UNIT);
     let Some(forward) = forward::packet(request, &destination, most) else {
         let text = format!(
@@ -61,8 +62,7 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
     let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
     // A backend that has just answered CPING is there.
     let within = (!may_repeat && destination.ajp.ping.is_none()).then_some(YOUNG);
-    let kind = destination.server.kind();
-    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(&kind, keep, within));
+    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take(&destination.kind, keep, within));
     loop {
         let is_kept = kept.is_some();
         let connection = match kept.take() {
@@ -90,7 +90,7 @@ async fn handle(request: &mut Request, destination: Destination) -> HandlerResul
         };
         match head {
             Ok(head) => {
-                let back = keep.map(|keep| (kind, keep));
+                let back = keep.map(|keep| (destination.clone(), keep));
                 return response::make(request, exchange, head, &destination, back).await;
             }
             Err(failure) => {

@@ -98,7 +98,10 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
         server,
         timeout,
         flush: known.flush == Some(true),
-        ajp: AjpSettings { buffer: known.ajp.buffer.or(Some(conf.io_buffer())), ..known.ajp.clone() },
+        ajp: AjpSettings {
+            buffer: known.ajp.buffer.or(Some(request.host::<ProxyServer>().io_buffer())),
+            ..known.ajp.clone()
+        },
         upgrade,
         status: known.status.of(Status::default()),
         answering: None,

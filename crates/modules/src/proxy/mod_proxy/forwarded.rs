@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use http::name::FieldSet;
-use http::text::to_bytes;
+use http::text::{from_bytes, to_bytes};
 use http::{KnownField, Version};
 use server::Request;
 

@@ -116,10 +116,7 @@ pub(super) fn is_special(request: &Request) -> bool {
 }
 
 /// Completes the destination of a request. `Err`: it cannot be reached.
-pub(super) async fn complete(
-    request: &mut Request,
-    destination: Destination,
-) -> Result<Destination, HandlerResult> {
+pub(super) async fn complete(request: &mut Request, destination: Destination) -> Result<Destination, HandlerResult> {
     let target = &destination.target;
     let port = target.port.unwrap_or_else(|| port_of(&target.scheme));
     let by_tunnel = match target.scheme.as_str() {

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use conf::Level;
+use http::KnownField;
+use http::text::to_bytes;
 use server::{Body, BodyStream, HandlerResult, Piece, Request};
-use upstream::{Keep, Kind, pool};
+use upstream::{Keep, pool};
 
 use super::NAME;
 use super::exchange::{Exchange, Failure};
@@ -17,7 +20,7 @@ use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, proxy_err
 const WITH_URL: [&str; 4] = ["Location", "Content-Location", "URI", "Destination"];
 
 /// How a connection goes back to those that are kept.
-pub(super) type Back = Option<(Kind, Keep)>;
+pub(super) type Back = Option<(Arc<Destination>, Keep)>;
 
 /// Waits for the head of the response. The backend gets as much of the request's body as it wants before that.
 pub(super) async fn head(exchange: &mut Exchange) -> Result<Head, Failure> {
@@ -49,9 +52,10 @@ pub(super) async fn make(
     }
     request.response.clear_content_type();
     let connection = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("Connection"));
-    let hop_by_hop = HopByHop::of(connection.map_or("", |(_, value)| value));
+    let hop_by_hop = HopByHop::of(&connection.map_or(Cow::default(), |(_, value)| to_bytes(value)));
     for (name, value) in fields {
-        if !hop_by_hop.has(&name) {
+        let bytes = to_bytes(&name);
+        if !hop_by_hop.has(KnownField::classify(&bytes), &bytes) {
             add(request, name, value);
         }
     }
@@ -173,8 +177,9 @@ impl Passed {
             }
             Message::End(reuse) => {
                 let connection = self.exchange.take().and_then(Exchange::into_connection);
-                if let (Some(connection), Some((kind, keep))) = (connection, self.back.take().filter(|_| reuse)) {
-                    pool::give(kind, keep, connection);
+                if let (Some(connection), Some((destination, keep))) = (connection, self.back.take().filter(|_| reuse))
+                {
+                    pool::give(&destination.kind, keep, connection);
                 }
             }
             Message::Head(_) => return Err(Failure::Unexpected("the response has two heads")),
