@@ -67,6 +67,8 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authz_owner::MODULE,
     &aaa::mod_authz_user::MODULE,
     &arch::mod_bumpy_life::MODULE,
+    &cache::mod_cache::MODULE,
+    &cache::mod_cache_disk::MODULE,
     &cache::mod_file_cache::MODULE,
     &cache::mod_socache_shmcb::MODULE,
     &cluster::mod_heartbeat::MODULE,

@@ -42,7 +42,7 @@ pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
 pub use crate::message::response_head::{RateLimit, ResponseHead};
 pub use crate::message::sent::Sent;
-use crate::request::hooks::Hooks;
+use crate::request::hooks::{Caching, Hooks};
 use crate::request::prepared::Prepared;
 use crate::settings::core::CoreDir;
 use crate::settings::merge::{Layer, Merged};
@@ -132,6 +132,8 @@ pub struct Request {
     pub page: Option<Arc<dyn Any + Send + Sync>>,
     /// The way to the client before its response begins, if the protocol has one.
     pub interim: Option<Arc<dyn Interim>>,
+    /// What a cache has to do with its response.
+    pub caching: Option<Box<dyn Caching>>,
     /// Its counts and times for the logs.
     pub account: Account,
     /// The record of its way, for an explanation.
@@ -194,6 +196,7 @@ impl Request {
             kept_body: None,
             page: None,
             interim: None,
+            caching: None,
             account,
             trace: None,
             made: AtomicUsize::new(0),

@@ -18,6 +18,8 @@ pub enum HandlerResult {
     Status(u16),
     /// This body; status and fields are in the request.
     Body(Body),
+    /// This body of an earlier response that has been through all filters; status and fields are in the request.
+    Recalled(Body),
     /// Start again with this URL path (and query), escaped as in a request line.
     Redirect {
         /// Path with query.

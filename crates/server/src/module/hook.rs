@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    ModuleHook, OutputFilter, PhaseHook, Preface, ResponseChain, ResponseHook, RunSubrequest, WriteVariable,
+    ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook, RunSubrequest, WriteVariable,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -115,6 +115,8 @@ pub enum Hook {
     Forward(fn(&mut Request) -> Flow),
     /// Takes part in a phase of a request.
     Phase(Phase, Order, PhaseHook),
+    /// Answers instead of the handlers, before all other phases or after them. The first that does not decline wins.
+    QuickHandler(Order, QuickHandler),
     /// Makes the response. The first that does not decline wins.
     Handler(Order, Handler),
     /// Wraps the body of a response.
@@ -165,6 +167,7 @@ impl Hook {
             | Hook::InsertFilters(order, _)
             | Hook::InsertInputFilters(order, _)
             | Hook::ResponseFields(order, _) => ("Insert Filters", *order),
+            Hook::QuickHandler(order, _) => ("Quick Handler", *order),
             Hook::Handler(order, _) => ("Content Handlers", *order),
             Hook::Log(order, _) => ("Transaction Logging", *order),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
@@ -207,6 +210,7 @@ fn is_repeatable(module: &Module) -> bool {
 fn runs_for_requests(hook: &Hook) -> bool {
     match hook {
         Hook::Phase(..)
+        | Hook::QuickHandler(..)
         | Hook::Handler(..)
         | Hook::Filter(..)
         | Hook::NamedFilter(_)
@@ -264,6 +268,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
     let mut hooks = Hooks {
         run_subrequest,
         phases: Default::default(),
+        quick_handler: Vec::new(),
         handler: Vec::new(),
         filter: Vec::new(),
         named_filters: Vec::new(),
@@ -287,6 +292,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
     for (module, hook) in ordered(modules) {
         match hook {
             Hook::Phase(phase, _, f) => hooks.phases[*phase as usize].push(ModuleHook { module, hook: *f }),
+            Hook::QuickHandler(_, handler) => hooks.quick_handler.push(*handler),
             Hook::Handler(_, handler) => hooks.handler.push(ModuleHook { module, hook: *handler }),
             Hook::Filter(_, f) => hooks.filter.push(*f),
             Hook::NamedFilter(filter) => hooks.named_filters.push(filter),

@@ -12,7 +12,7 @@ use crate::phases::run_hooks::{run_all, run_until_decided};
 use crate::phases::{delivery, error_document, filters, redirect, trace_method, walk};
 use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
-use crate::request::hooks::{Handler, Hooks, ModuleHook, ResponseHook, SubrequestTarget};
+use crate::request::hooks::{Handler, Hooks, ModuleHook, Moment, QuickHandler, ResponseHook, SubrequestTarget};
 use crate::request::phase::Phase;
 use crate::request::prepared::RunHandler;
 use crate::settings::core::{CoreDir, CoreServer, Tri};
@@ -46,8 +46,11 @@ pub(crate) async fn process(request: &mut Request) -> Response {
     let result = match unmet_expectation(request) {
         Some(status) => HandlerResult::Status(status),
         None => match prepare(request).await {
-            Ok(()) => run_handlers(request).await,
-            Err(flow) => HandlerResult::Status(flow.status()),
+            Ok(()) => match run_quick_handlers(request, Moment::BeforeHandler).await {
+                HandlerResult::Declined => run_handlers(request).await,
+                result => result,
+            },
+            Err(result) => result,
         },
     };
     finish(request, result).await
@@ -69,11 +72,24 @@ pub(crate) async fn refuse(request: &mut Request, status: u16) -> Response {
 async fn finish(request: &mut Request, mut result: HandlerResult) -> Response {
     let mut redirects = 0;
     loop {
+        if let HandlerResult::Status(status) = result
+            && let Some(caching) = request.caching.take()
+            && let Some(body) = caching.replace_page(request, status).await
+        {
+            result = HandlerResult::Recalled(body);
+        }
         let (uri, status, keep) = match result {
             HandlerResult::Body(body) => match deliver(request, body).await {
                 Ok(response) => return response,
-                Err(status) => {
-                    result = HandlerResult::Status(status);
+                Err(instead) => {
+                    result = instead;
+                    continue;
+                }
+            },
+            HandlerResult::Recalled(body) => match deliver_recalled(request, body) {
+                Ok(response) => return response,
+                Err(instead) => {
+                    result = instead;
                     continue;
                 }
             },
@@ -121,6 +137,8 @@ fn unmet_expectation(request: &mut Request) -> Option<u16> {
 
 /// Continues with another path of this server.
 async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> HandlerResult {
+    // What another path answers is not the response for the path that was asked for.
+    request.caching = None;
     redirect::redirect(request, uri, status, keep);
     // The request's own variables are set again for the new path.
     let read = run_all(request, Phase::PostRead).await;
@@ -158,20 +176,21 @@ async fn name_client(request: &Request) {
     }
 }
 
-/// All phases before the handler.
-async fn prepare(request: &mut Request) -> Result<(), Flow> {
+/// All phases before the handler. `Err`: the response is known without one.
+async fn prepare(request: &mut Request) -> Result<(), HandlerResult> {
+    let refused = |flow: Flow| HandlerResult::Status(flow.status());
     if !request.data.head.target().starts_with(b"/")
         && let Some(find_out) = request.hooks.forward
-        && let Flow::Status(status) = find_out(request)
+        && let flow @ Flow::Status(_) = find_out(request)
     {
         request.data.uri = path_as_sent(request);
-        return Err(Flow::Status(status));
+        return Err(refused(flow));
     }
     if !request.hooks.of(Phase::PostRead).is_empty() {
         // These hooks see the path as it was sent.
         request.data.uri = path_as_sent(request);
     }
-    run_all(request, Phase::PostRead).await?;
+    run_all(request, Phase::PostRead).await.map_err(refused)?;
     if request.mapped.handler.is_some() && !request.data.forward {
         // A module has named the handler: no other configuration for requests comes before that.
         return Ok(());
@@ -180,19 +199,39 @@ async fn prepare(request: &mut Request) -> Result<(), Flow> {
         // A client that claims more than it can do (Apache manual, special purpose environment variables).
         request.data.version = http::Version::Http10;
     }
+    match run_quick_handlers(request, Moment::BeforePhases).await {
+        HandlerResult::Declined => {}
+        result => return Err(result),
+    }
     if request.data.forward {
         request.data.uri = path_as_sent(request);
     } else if request.data.method == "CONNECT" {
         request.note_reason(405, "core", None, |_| {
             ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
         });
-        return Err(Flow::Status(405));
+        return Err(HandlerResult::Status(405));
     } else {
         let head = request.data.head.clone();
-        decode(request, head.path(), None)?;
+        decode(request, head.path(), None).map_err(refused)?;
     }
-    map(request).await?;
-    after_mapping(request).await
+    map(request).await.map_err(refused)?;
+    after_mapping(request).await.map_err(refused)
+}
+
+/// Asks the quick handlers. Before the phases they see the path as it was sent, and the settings outside all sections.
+async fn run_quick_handlers(request: &mut Request, moment: Moment) -> HandlerResult {
+    for QuickHandler { claims, run } in &request.hooks.quick_handler {
+        if claims(request, moment) && !request.is_hypothetical() {
+            if moment == Moment::BeforePhases {
+                request.data.uri = path_as_sent(request);
+            }
+            match run(request, moment).await {
+                HandlerResult::Declined => {}
+                result => return result,
+            }
+        }
+    }
+    HandlerResult::Declined
 }
 
 /// The path as it was sent, except that it begins with one slash. As in Apache, more of them would hide a path from patterns
@@ -405,35 +444,40 @@ async fn respond_as_part(request: &mut Request) -> Result<Body, u16> {
                 }
             }
             // A response that takes over the connection cannot be a part of a page.
-            HandlerResult::Raw(_) | HandlerResult::Tunnel(_) | HandlerResult::Declined => return Err(500),
+            // Nor is one of a cache, which has nothing to do with parts.
+            HandlerResult::Raw(_)
+            | HandlerResult::Tunnel(_)
+            | HandlerResult::Recalled(_)
+            | HandlerResult::Declined => return Err(500),
         }
     }
 }
 
 /// Delivers a handler's response: its validators decide whether it is wanted, then come the filters that the
 /// configuration names. `Err`: an error is sent instead.
-async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16> {
+async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, HandlerResult> {
     filters::prepare(request);
-    match delivery::preconditions(request) {
-        Some(instead) => {
-            note_condition(request);
-            body = instead;
-        }
-        None => {
-            let chain = filters::of(request);
-            if !chain.is_empty() {
-                runtime::needs_worker().await;
-                let before = request.response.status();
-                body = chain.run(request, body).await;
-                // A filter that cannot use the body reports that with the status.
-                let status = request.response.status();
-                if status >= 500 && status != before {
-                    return Err(status);
-                }
+    let instead = delivery::preconditions(request);
+    let is_unwanted = instead.is_some();
+    if let Some(instead) = instead {
+        note_condition(request);
+        body = instead;
+    }
+    // A cache that hears that its response still holds puts that one into the chain.
+    if !is_unwanted || request.caching.is_some() {
+        let chain = filters::of(request);
+        if !chain.is_empty() {
+            runtime::needs_worker().await;
+            let before = request.response.status();
+            body = chain.run(request, body).await;
+            // A filter that cannot use the body reports that with the status.
+            let status = request.response.status();
+            if status >= 500 && status != before {
+                return Err(HandlerResult::Status(status));
             }
         }
     }
-    let body = run_filter_hooks(request, body);
+    let mut body = run_filter_hooks(request, body);
     delivery::default_charset(request);
     // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still a response
     // of 200.
@@ -441,8 +485,25 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
         // The error page gets new fields.
         request.response.headers_out.clear();
         request.response.err_headers_out.clear();
-        return Err(500);
+        return Err(HandlerResult::Status(500));
     }
+    if let Some(caching) = request.caching.take() {
+        body = caching.save(request, body).await?;
+    }
+    cut(request, body)
+}
+
+/// Delivers a response that has been through the filters before: only the client's conditions and ranges are its own.
+fn deliver_recalled(request: &mut Request, body: Body) -> Result<Response, HandlerResult> {
+    let instead = delivery::preconditions(request);
+    if instead.is_some() {
+        note_condition(request);
+    }
+    cut(request, instead.unwrap_or(body))
+}
+
+/// Cuts the ranges that the client wants out of a response.
+fn cut(request: &mut Request, body: Body) -> Result<Response, HandlerResult> {
     match delivery::ranges(request, body) {
         Ok(body) => Ok(Response::of(body)),
         Err(delivery::Unsatisfiable { length }) => {
@@ -453,7 +514,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, u16>
             // The error page gets new fields, and as in Apache none of the earlier ones.
             request.response.err_headers_out.clear();
             request.response.err_headers_out.set("Content-Range", format!("bytes */{length}"));
-            Err(416)
+            Err(HandlerResult::Status(416))
         }
     }
 }

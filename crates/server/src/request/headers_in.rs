@@ -92,6 +92,11 @@ impl Request {
         self.data.headers_in.get_or_insert_default()
     }
 
+    /// Sets the fields to those that [`changed_fields`](crate::request::RequestData::changed_fields) has given before.
+    pub fn restore_headers(&mut self, changed: Option<Fields>) {
+        self.data.headers_in = changed;
+    }
+
     /// The request line as it was sent.
     pub fn request_line(&self) -> String {
         http::text::from_bytes(self.data.head.line()).into_owned()

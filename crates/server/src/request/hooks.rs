@@ -70,6 +70,34 @@ pub enum Handler {
     },
 }
 
+/// Answers instead of the handlers, as a cache of responses does.
+#[derive(Clone, Copy)]
+pub struct QuickHandler {
+    /// Whether the request concerns it at this moment; if not, it costs only a function call.
+    pub claims: fn(&Request, Moment) -> bool,
+    /// The response; [`HandlerResult::Declined`]: the request goes on.
+    pub run: fn(&mut Request, Moment) -> Waiting<'_, HandlerResult>,
+}
+
+/// When a [`QuickHandler`] is asked. Redirects and subrequests are none of its business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A request was read, and has been through no other phase.
+    BeforePhases,
+    /// The request has been through all phases but the handler.
+    BeforeHandler,
+}
+
+/// A cache's business with the response of one request.
+pub trait Caching: Send + Sync {
+    /// Takes the response on its way out, after the filters of its content and all changes of its fields, but before ranges
+    /// are cut out of it; returns what goes out. `Err`: another response is wanted instead.
+    fn save<'a>(self: Box<Self>, request: &'a mut Request, body: Body) -> Waiting<'a, Result<Body, HandlerResult>>;
+
+    /// The server's own page for this status is about to go out. Returns what goes out instead, if anything does.
+    fn replace_page<'a>(self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>>;
+}
+
 /// A filter's place in the chain: the response goes from lower ranks to higher ones (httpd's filter types).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub u8);
@@ -265,6 +293,7 @@ pub struct Hooks {
     pub(crate) run_subrequest: RunSubrequest,
     /// By the number of the [`Phase`].
     pub(crate) phases: [Vec<ModuleHook<PhaseHook>>; Phase::COUNT],
+    pub(crate) quick_handler: Vec<QuickHandler>,
     pub(crate) handler: Vec<ModuleHook<Handler>>,
     pub(crate) filter: Vec<fn(&mut Request, Body) -> Body>,
     pub(crate) named_filters: Vec<&'static OutputFilter>,

@@ -1,0 +1,64 @@
+//! A stored response: its head, and what it takes to judge its age.
+
+use http::date::parse_http_date;
+use server::Fields;
+
+use super::control::Control;
+
+/// Microseconds since 1970.
+pub(crate) type Micros = i64;
+/// Microseconds of a second.
+pub(crate) const SECOND: Micros = 1_000_000;
+
+/// What is known of a stored response beside its body.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) status: u16,
+    /// When the origin made it.
+    pub(crate) date: Micros,
+    /// Until when it is fresh.
+    pub(crate) expire: Micros,
+    /// When we asked for it, and when it came.
+    pub(crate) request_time: Micros,
+    pub(crate) response_time: Micros,
+    pub(crate) control: Control,
+    /// It is the response to a `HEAD`.
+    pub(crate) header_only: bool,
+    /// Its fields.
+    pub(crate) fields: Fields,
+    /// The fields of the request that it answered.
+    pub(crate) asked: Fields,
+}
+
+impl Entry {
+    /// Its age, in seconds (RFC 9111 section 4.2.3).
+    pub(crate) fn age(&self, now: Micros) -> i64 {
+        let told = self.fields.get("Age").and_then(|text| text.trim().parse().ok()).unwrap_or(0_u32);
+        let apparent = (self.response_time - self.date).max(0);
+        let delay = self.response_time - self.request_time;
+        let initial = apparent.max(i64::from(told) * SECOND).saturating_add(delay);
+        initial.saturating_add(now - self.response_time).max(0) / SECOND
+    }
+
+    /// How long it is fresh, in seconds. What a shared cache is told goes before what all are told.
+    pub(crate) fn lifetime(&self) -> i64 {
+        let Control { s_maxage, max_age, .. } = self.control;
+        s_maxage.or(max_age).unwrap_or((self.expire - self.date) / SECOND)
+    }
+
+    /// Whether it also answers a request with other fields: those that it varies by are the same.
+    pub(crate) fn answers<'a>(&self, field: impl Fn(&str) -> Option<std::borrow::Cow<'a, str>>) -> bool {
+        names(&self.fields.joined("Vary").unwrap_or_default())
+            .all(|name| name != "*" && self.asked.joined(name).as_deref() == field(name).as_deref())
+    }
+}
+
+/// The moment that a field names.
+pub(crate) fn micros(text: &str) -> Option<Micros> {
+    parse_http_date(text.as_bytes()).and_then(|seconds| seconds.checked_mul(SECOND))
+}
+
+/// The names in a list of fields.
+pub(crate) fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split([',', ' ', '\t']).filter(|name| !name.is_empty())
+}

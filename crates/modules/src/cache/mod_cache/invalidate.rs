@@ -1,0 +1,56 @@
+//! Requests that change what is stored (RFC 9111 section 4.4).
+
+use std::io;
+
+use runtime::{Load, offload};
+use server::{Body, Caching, HandlerResult, Request, Waiting};
+
+use super::report::{Outcome, report};
+use crate::cache::complaint::complain;
+use crate::cache::storage::{Job, Storage};
+
+/// Does work on a storage that may block; a problem is logged.
+pub(super) async fn work(request: &Request, job: Job) -> io::Result<()> {
+    let result = offload(Load::Wait, job).await;
+    if let Err(error) = &result {
+        complain(request.vhost, "cache", Some(error), "a stored response cannot be replaced or removed");
+    }
+    result
+}
+
+/// A request that makes what is stored under its key invalid, if it succeeds.
+pub(super) struct Invalidation {
+    pub(super) key: String,
+    pub(super) storages: Vec<&'static Storage>,
+}
+
+impl Invalidation {
+    async fn happen(&self, request: &mut Request, status: u16) {
+        if !(200..400).contains(&status) {
+            return;
+        }
+        for storage in &self.storages {
+            // What could not be removed was logged.
+            let _ = work(request, (storage.remove)(request, &self.key)).await;
+        }
+        let reason = format!("cache invalidated by {}", request.data.method);
+        report(request, Outcome::Invalidate, reason);
+    }
+}
+
+impl Caching for Invalidation {
+    fn save<'a>(self: Box<Self>, request: &'a mut Request, body: Body) -> Waiting<'a, Result<Body, HandlerResult>> {
+        Box::pin(async move {
+            let status = request.response.status();
+            self.happen(request, status).await;
+            Ok(body)
+        })
+    }
+
+    fn replace_page<'a>(self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>> {
+        Box::pin(async move {
+            self.happen(request, status).await;
+            None
+        })
+    }
+}

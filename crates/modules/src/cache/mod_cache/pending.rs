@@ -1,0 +1,239 @@
+//! A request whose response comes from the origin: whether that is stored, and whether a stored one goes out instead.
+
+use std::ops::ControlFlow;
+
+use conf::Level;
+use server::{Body, Caching, Fields, HandlerResult, Keep, Request, Waiting};
+
+use super::fields::{CONDITIONS, asked, outgoing, restore, restore_content, updated, warn, without_unstored};
+use super::freshness::is_within;
+use super::invalidate::work;
+use super::lock::Lock;
+use super::recall::now;
+use super::report::{Outcome, report};
+use super::saving::{Keeping, Saving};
+use super::settings::{CacheDir, CacheServer};
+use super::storable::Candidate;
+use crate::cache::control::Control;
+use crate::cache::entry::{Entry, Micros, micros};
+use crate::cache::storage::{Content, Found, Storage};
+
+/// A request that the origin answers.
+pub(super) struct Pending {
+    pub(super) key: String,
+    pub(super) storages: Vec<&'static Storage>,
+    /// The stored response that the origin is to confirm.
+    pub(super) stale: Option<Stale>,
+    pub(super) lock: Option<Lock>,
+    /// The client wants no stored response, not even if there is an error.
+    pub(super) honours_errors: bool,
+}
+
+/// A stored response that is not fresh.
+pub(super) struct Stale {
+    pub(super) found: Found,
+    /// The fields of the request, before it was to have that response confirmed.
+    pub(super) changed: Option<Fields>,
+}
+
+impl Caching for Pending {
+    fn save<'a>(self: Box<Self>, request: &'a mut Request, body: Body) -> Waiting<'a, Result<Body, HandlerResult>> {
+        Box::pin(self.decide(request, body))
+    }
+
+    fn replace_page<'a>(mut self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>> {
+        Box::pin(async move {
+            if status == 304 && self.stale.is_some() {
+                request.response.set_status(status);
+                return self.decide(request, Body::Empty).await.ok();
+            }
+            match self.instead_of_error(request, status) {
+                ControlFlow::Break(body) => return Some(body),
+                ControlFlow::Continue(()) => {}
+            }
+            let keeps = status >= 500 && request.dir::<CacheDir>().stale_on_error();
+            self.forget(request, keeps).await;
+            None
+        })
+    }
+}
+
+impl Pending {
+    async fn decide(mut self: Box<Self>, request: &mut Request, body: Body) -> Result<Body, HandlerResult> {
+        let status = request.response.status();
+        if let ControlFlow::Break(body) = self.instead_of_error(request, status) {
+            return Ok(conditioned(request, body));
+        }
+        let mut fields = outgoing(request);
+        if let Some(length) = body.length().filter(|_| status != 304) {
+            fields.set("Content-Length", length.to_string());
+        }
+        let stale = self.stale.as_ref().map(|stale| &stale.found.entry);
+        let control = control_of(&fields, stale.filter(|_| status == 304));
+        let request_time = request.time().as_micros() as Micros;
+        let candidate = Candidate {
+            status,
+            fields: &fields,
+            control: &control,
+            has_query: request.data.args.is_some() && !request.host::<CacheServer>().ignore_query(),
+            is_authorized: request.header("Authorization").is_some(),
+            is_excluded: request.env.contains("no-cache"),
+            request_time,
+            stale,
+        };
+        let dir = request.dir.slots.clone();
+        let dir = dir.get::<CacheDir>();
+        let (obstacle, is_older) = (candidate.obstacle(dir), candidate.is_older());
+        let now = now();
+        let date = fields.get("Date").and_then(micros).unwrap_or(now);
+        let expire = candidate.expiry(date, dir);
+        if let Some(reason) = obstacle {
+            if status == 304 && self.stale.is_some() {
+                return Err(self.ask_again(request, &reason).await);
+            }
+            self.forget(request, is_older || status >= 500 && dir.stale_on_error()).await;
+            report(request, Outcome::Miss, reason);
+            return Ok(body);
+        }
+        let entry = Entry { status, date, expire, request_time, response_time: now, control, ..Entry::default() };
+        match self.stale.take() {
+            Some(stale) if status == 304 => Ok(refresh(request, stale, entry, &fields).await),
+            stale => {
+                if let Some(stale) = stale {
+                    request.restore_headers(stale.changed);
+                }
+                let asked = asked(request, &fields);
+                let fields = without_unstored(request, fields);
+                let header_only = request.data.header_only;
+                Ok(self.store(request, Entry { fields, asked, header_only, ..entry }, body).await)
+            }
+        }
+    }
+
+    /// Begins to store the response.
+    async fn store(self, request: &mut Request, entry: Entry, body: Body) -> Body {
+        let Pending { key, storages, lock, .. } = self;
+        let length = body.length();
+        let begin = |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &key, entry.clone(), length)?));
+        let Some((storage, draft)) = storages.iter().find_map(begin) else {
+            report(request, Outcome::Miss, "cache miss: cache unwilling to store response");
+            return body;
+        };
+        report(request, Outcome::Miss, "cache miss: attempting entity save");
+        let keeping = Keeping { draft, lock, host: request.vhost };
+        if entry.header_only {
+            keeping.commit().await;
+            return body;
+        }
+        Saving::begin(keeping, body, (storage.gather)(request)).await
+    }
+
+    /// The stored response, if it is to go out instead of an error (RFC 5861 section 4).
+    fn instead_of_error(&mut self, request: &mut Request, status: u16) -> ControlFlow<Body> {
+        let usable = |stale: &mut Stale| {
+            let entry = &stale.found.entry;
+            let Control { no_cache, invalidated, s_maxage, stale_if_error, .. } = entry.control;
+            let is_configured = request.dir::<CacheDir>().stale_on_error()
+                && !(no_cache || invalidated || s_maxage.is_some() || entry.control.forbids_stale());
+            is_configured || is_within(entry, stale_if_error, now())
+        };
+        if status < 500 || self.honours_errors {
+            return ControlFlow::Continue(());
+        }
+        let Some(Stale { found, changed }) = self.stale.take_if(usable) else { return ControlFlow::Continue(()) };
+        request.restore_headers(changed);
+        request.response.headers_out.clear();
+        request.response.err_headers_out.clear();
+        restore(request, &found.entry, now());
+        warn(request, "111 Revalidation failed");
+        report(request, Outcome::Hit, format!("cache hit: {status} status; stale content returned"));
+        ControlFlow::Break(found.content.into())
+    }
+
+    /// Gives up the stored response, and removes it unless it keeps its place. The client's own conditions hold again.
+    async fn forget(&mut self, request: &mut Request, keeps: bool) {
+        let Some(Stale { found, changed }) = self.stale.take() else { return };
+        request.restore_headers(changed);
+        if !keeps {
+            // What could not be removed was logged.
+            let _ = work(request, found.place.remove()).await;
+        }
+    }
+
+    /// The origin has confirmed a response that is not to be stored: asks it again, for one that goes out as it is.
+    async fn ask_again(&mut self, request: &mut Request, reason: &str) -> HandlerResult {
+        let text = format!("AH02473: cache: {} responded with an uncacheable 304, retrying the request. Reason: {reason}", {
+            request.data.unparsed_uri()
+        });
+        request.log("cache", Level::Info, text);
+        self.forget(request, false).await;
+        let headers = request.headers_mut();
+        CONDITIONS.iter().for_each(|name| headers.remove(name));
+        report(request, Outcome::Miss, format!("conditional cache miss: 304 was uncacheable, entity removed: {reason}"));
+        request.response.set_status(200);
+        let uri = request.data.unparsed_uri().into_owned();
+        HandlerResult::Redirect { uri, keep: Keep { method: true, media_type: false } }
+    }
+}
+
+/// What a response says of its storage. A `304` that says nothing leaves what the stored one says.
+fn control_of(fields: &Fields, stale: Option<&Entry>) -> Control {
+    let of = |fields: &Fields| Control::of(fields.joined("Cache-Control").as_deref(), fields.joined("Pragma").as_deref());
+    let own = of(fields);
+    match stale {
+        Some(stale) if !own.is_there && !own.pragma => of(&stale.fields),
+        _ => own,
+    }
+}
+
+/// Takes over what a `304` says about a stored response, which goes out.
+async fn refresh(request: &mut Request, stale: Stale, entry: Entry, new: &Fields) -> Body {
+    let Stale { found: Found { entry: old, content, place }, changed } = stale;
+    let fields = without_unstored(request, updated(&old.fields, new));
+    let entry = Entry { status: old.status, header_only: old.header_only, asked: old.asked, fields, ..entry };
+    let is_kept = work(request, place.refresh(entry.clone())).await.is_ok();
+    request.restore_headers(changed);
+    request.response.headers_out.clear();
+    request.response.err_headers_out.clear();
+    restore(request, &entry, now());
+    request.response.headers_out.remove("Age");
+    let what = if is_kept { "refreshed" } else { "refresh failed" };
+    report(request, Outcome::Revalidate, format!("conditional cache hit: entity {what}"));
+    conditioned(request, content.into())
+}
+
+/// The body for a client that may have conditions of its own.
+fn conditioned(request: &mut Request, body: Body) -> Body {
+    match request.unmet_condition() {
+        Some(status) => {
+            request.response.set_status(status);
+            Body::Empty
+        }
+        None => body,
+    }
+}
+
+/// A stored response that goes out after the phases: it takes the place of an empty one behind the filters that it has been
+/// through already.
+pub(super) struct Recalled {
+    pub(super) entry: Entry,
+    /// The fields of the response, before filters have changed them.
+    pub(super) head: (Fields, Fields),
+    pub(super) content: Content,
+}
+
+impl Caching for Recalled {
+    fn save<'a>(self: Box<Self>, request: &'a mut Request, _: Body) -> Waiting<'a, Result<Body, HandlerResult>> {
+        let Recalled { entry, head, content } = *self;
+        (request.response.headers_out, request.response.err_headers_out) = head;
+        let is_wanted = request.response.status() == entry.status;
+        if is_wanted {
+            restore_content(&mut request.response, &entry);
+        }
+        Box::pin(std::future::ready(Ok(if is_wanted { content.into() } else { Body::Empty })))
+    }
+
+    fn replace_page<'a>(self: Box<Self>, _: &'a mut Request, _: u16) -> Waiting<'a, Option<Body>> {
+        Box::pin(std::future::ready(None))
+    }
+}

@@ -1,0 +1,185 @@
+//! A body that is stored while it goes out.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use runtime::{Load, offload, offload_apart};
+use server::{Body, BodyStream, FilePart, Piece, VirtualHost};
+use sys::time::Instant;
+
+use super::lock::Lock;
+use crate::cache::complaint::complain;
+use crate::cache::storage::Draft;
+
+/// A part of a file up to this size is stored before it goes out, in bytes: it then goes out without passing through memory.
+const AT_ONCE: u64 = 1024 * 1024;
+
+/// A response that is being stored, and the lock that keeps others from doing the same.
+pub(super) struct Keeping {
+    pub(super) draft: Box<dyn Draft>,
+    pub(super) lock: Option<Lock>,
+    pub(super) host: &'static VirtualHost,
+}
+
+impl Keeping {
+    /// The body is complete.
+    pub(super) async fn commit(self) {
+        self.go_on(true, |_| Ok(())).await;
+    }
+
+    /// Stores more of the body, or the last part of it. `None`: that is all.
+    async fn go_on(
+        self,
+        is_last: bool,
+        write: impl FnOnce(&mut dyn Draft) -> io::Result<()> + Send + 'static,
+    ) -> Option<Keeping> {
+        let Keeping { mut draft, lock, host } = self;
+        let stored = offload(Load::Wait, move || -> io::Result<_> {
+            write(&mut *draft)?;
+            Ok(match is_last {
+                false => Some((draft, lock)),
+                true => {
+                    draft.commit()?;
+                    drop(lock);
+                    None
+                }
+            })
+        });
+        match stored.await {
+            Ok(rest) => rest.map(|(draft, lock)| Keeping { draft, lock, host }),
+            Err(error) => {
+                // The body is none that is stored.
+                let is_unfit = [io::ErrorKind::FileTooLarge, io::ErrorKind::UnexpectedEof].contains(&error.kind());
+                if !is_unfit {
+                    complain(host, "cache", Some(&error), "a response cannot be stored");
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The body, on its way to the client.
+pub(super) struct Saving {
+    source: Box<dyn BodyStream>,
+    keeping: Option<Keeping>,
+    /// How many bytes are still to come, if that is known.
+    left: Option<u64>,
+    /// How many bytes are stored before they go out, and how long that may take; zero: as long as it takes.
+    gather: (u64, Duration),
+    /// The source has ended, or failed.
+    ended: Option<Option<io::Error>>,
+}
+
+impl Saving {
+    /// Has a body stored: at once if it is there, otherwise while it goes out. `gather`: bytes and milliseconds.
+    pub(super) async fn begin(keeping: Keeping, body: Body, gather: (u64, u64)) -> Body {
+        match &body {
+            Body::Empty => keeping.commit().await,
+            Body::Bytes(bytes) => {
+                let bytes = bytes.clone();
+                keeping.go_on(true, move |draft| draft.write(&bytes)).await;
+            }
+            Body::File(part) if part.length <= AT_ONCE => {
+                let part = part.clone();
+                keeping.go_on(true, move |draft| draft.write(&whole(&part)?)).await;
+            }
+            _ => {
+                let (bytes, milliseconds) = gather;
+                let source = body.into_stream();
+                return Body::Stream(Box::new(Saving {
+                    left: source.length(),
+                    source,
+                    keeping: Some(keeping),
+                    gather: (bytes, Duration::from_millis(milliseconds)),
+                    ended: None,
+                }));
+            }
+        }
+        body
+    }
+
+    /// The next piece, as large as the configuration wants it.
+    async fn gather(&mut self) -> Option<io::Result<Bytes>> {
+        let first = self.source.next().await;
+        let (size, time) = self.gather;
+        let Some(Ok(piece)) = &first else { return first };
+        if piece.len() as u64 >= size {
+            return first;
+        }
+        let (start, mut all) = (Instant::now(), piece.to_vec());
+        while (all.len() as u64) < size && (time.is_zero() || start.elapsed() < time) {
+            match self.source.next().await {
+                Some(Ok(piece)) => all.extend_from_slice(&piece),
+                end => {
+                    self.ended = Some(end.and_then(Result::err));
+                    break;
+                }
+            }
+        }
+        Some(Ok(all.into()))
+    }
+
+    async fn step(&mut self) -> Option<io::Result<Bytes>> {
+        if let Some(end) = self.ended.take() {
+            self.ended = Some(None);
+            return end.map(Err);
+        }
+        // A client that has gone ends this here, and nothing is stored.
+        let Some(keeping) = self.keeping.take() else { return self.source.next().await };
+        let piece = self.gather().await;
+        match &piece {
+            None => keeping.commit().await,
+            Some(Err(_)) => discard(keeping),
+            Some(Ok(piece)) => {
+                self.left = self.left.map(|left| left.saturating_sub(piece.len() as u64));
+                // A client that knows the length may ask again as soon as it has the last byte.
+                let is_last = self.left == Some(0) || matches!(self.ended, Some(None));
+                let piece = piece.clone();
+                match self.ended {
+                    Some(Some(_)) => discard(keeping),
+                    _ => self.keeping = keeping.go_on(is_last, move |draft| draft.write(&piece)).await,
+                }
+            }
+        }
+        piece
+    }
+}
+
+impl BodyStream for Saving {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(self.step())
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.source.length()
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        self.source.notes()
+    }
+}
+
+impl Drop for Saving {
+    fn drop(&mut self) {
+        self.keeping.take().into_iter().for_each(discard);
+    }
+}
+
+/// Removes what there is of a response. Freeing a large file takes a while.
+fn discard(keeping: Keeping) {
+    offload_apart(Load::Wait, move || drop(keeping));
+}
+
+/// The bytes of a part of a file.
+fn whole(part: &FilePart) -> io::Result<Vec<u8>> {
+    let (mut bytes, length) = (Vec::new(), part.length as usize);
+    while bytes.len() < length {
+        let read = bytes.len();
+        if sys::file::read_at_into(&*part.file, &mut bytes, length - read, part.offset + read as u64)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(bytes)
+}

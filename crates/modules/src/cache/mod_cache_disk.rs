@@ -1,0 +1,215 @@
+//! Responses stored in files: `CacheEnable disk`.
+//!
+//! Apache manual: mod_cache_disk. The files are those of Apache, so that both servers may use a `CacheRoot`, and htcacheclean
+//! keeps it small.
+
+mod draft;
+mod format;
+mod paths;
+mod settings;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+use bytes::Bytes;
+use conf::directive::Args::Take1;
+use conf::values::{atoi, number};
+use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row, shown};
+use server::{FilePart, Hook, Module, Request};
+
+use self::draft::{DiskDraft, Stored};
+use self::format::{Head, Identity};
+use self::paths::{Paths, Root};
+use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE, MIN_FILE_SIZE, READ_SIZE, READ_TIME};
+use super::complaint::complain;
+use super::entry::Entry;
+use super::storage::{Content, Draft, Found, Job, Storage};
+
+pub(crate) static MODULE: Module = Module {
+    info: ModuleInfo { id: "cache_disk_module", source: "mod_cache_disk.c", linked: false, directives: DIRECTIVES },
+    hooks: &[Hook::Provider("cache", "disk")],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("CacheRoot", Allowed::SERVER, Take1(|c, v| c.server_set(|s: &mut DiskServer| &mut s.root, v.to_string())), "", "The directory to store cache files"),
+    row("CacheDirLevels", Allowed::SERVER, Take1(set_levels), shown!(DIR_LEVELS), "The number of levels of subdirectories in the cache"),
+    row("CacheDirLength", Allowed::SERVER, Take1(set_length), shown!(DIR_LENGTH), "The number of characters in subdirectory names"),
+    row("CacheMinFileSize", Allowed::CONF, Take1(set_min), shown!(MIN_FILE_SIZE), "The minimum file size to cache a document"),
+    row("CacheMaxFileSize", Allowed::CONF, Take1(set_max), shown!(MAX_FILE_SIZE), "The maximum file size to cache a document"),
+    row("CacheReadSize", Allowed::CONF, Take1(set_read_size), shown!(READ_SIZE), "The maximum quantity of data to attempt to read and cache in one go"),
+    row("CacheReadTime", Allowed::CONF, Take1(set_read_time), shown!(READ_TIME), "The maximum time taken to attempt to read and cache in go"),
+];
+
+pub(crate) static DISK: Storage = Storage { name: "disk", find, begin, remove, gather };
+
+/// The letters of a name that may be those of directories.
+const LETTERS: i32 = 20;
+/// The largest head that is read, in bytes: those that requests and responses may have fit well.
+const HEAD_MAX: u64 = 256 * 1024;
+/// Bodies up to this size go out with their heads, in bytes; a larger one is sent from its file.
+const SMALL: u64 = 16 * 1024;
+fn set_levels(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let length = cmd.server.get::<DiskServer>().length();
+    let levels = directories(atoi(text), length, "CacheDirLevels")?;
+    cmd.server_set(|s: &mut DiskServer| &mut s.levels, levels)
+}
+
+fn set_length(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let levels = cmd.server.get::<DiskServer>().levels();
+    let length = directories(atoi(text), levels, "CacheDirLength")?;
+    cmd.server_set(|s: &mut DiskServer| &mut s.length, length)
+}
+
+fn directories(value: i32, other: i32, name: &str) -> Result<i32, String> {
+    match value {
+        ..=0 => Err(format!("{name} value must be an integer greater than 0")),
+        _ if value.saturating_mul(other) > LETTERS => {
+            Err("CacheDirLevels*CacheDirLength value must not be higher than 20".into())
+        }
+        _ => Ok(value),
+    }
+}
+
+fn set_min(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let bytes = natural(text, "CacheMinFileSize", "the min size of a file to cache in bytes")?;
+    cmd.set(|d: &mut DiskDir| &mut d.min_file_size, bytes)
+}
+
+fn set_max(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let bytes = natural(text, "CacheMaxFileSize", "the max size of a file to cache in bytes")?;
+    cmd.set(|d: &mut DiskDir| &mut d.max_file_size, bytes)
+}
+
+fn set_read_size(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let bytes = natural(text, "CacheReadSize", "the max amount of data to cache in go")?;
+    cmd.set(|d: &mut DiskDir| &mut d.read_size, bytes)
+}
+
+fn set_read_time(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let milliseconds = natural(text, "CacheReadTime", "the max amount of time taken to cache in go")?;
+    cmd.set(|d: &mut DiskDir| &mut d.read_time, milliseconds)
+}
+
+fn natural(text: &str, name: &str, what: &str) -> Result<u64, String> {
+    let error = || format!("{name} argument must be a non-negative integer representing {what}.");
+    number(text).and_then(|value| u64::try_from(value).ok()).ok_or_else(error)
+}
+
+fn find(request: &Request, key: &str) -> Option<Found> {
+    let root = root(request)?;
+    let key = http::text::to_bytes(key);
+    let primary = root.primary(&key);
+    let read = |paths: &Paths| match read(paths) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            let text = format!("AH00706: Cannot read header file {}", paths.header.display());
+            complain(request.vhost, "cache_disk", Some(&error), &text);
+            None
+        }
+        Ok(head) => Some(head),
+    };
+    let (paths, head) = match read(&primary)? {
+        Head::Response(head) => (primary, head),
+        Head::Variants(names) => {
+            let paths = root.variant(&primary, &names, &key, |name| request.header_joined(name));
+            match read(&paths)? {
+                Head::Response(head) => (paths, head),
+                Head::Variants(_) => return None,
+            }
+        }
+    };
+    let format::Stored { key: own, entry, identity } = *head;
+    // Names of files may collide.
+    if own != *key || entry.header_only && !request.data.header_only {
+        return None;
+    }
+    let length = entry.fields.get("Content-Length").and_then(|text| text.parse().ok());
+    let content = match identity {
+        None if entry.header_only => Content::Unsent(length),
+        None => Content::Bytes(Bytes::new()),
+        Some(identity) => match open(&paths, identity, length) {
+            Ok(content) => content?,
+            Err(error) => {
+                let text = format!("AH00708: Cannot open data file {}", paths.data.display());
+                complain(request.vhost, "cache_disk", Some(&error), &text);
+                return None;
+            }
+        },
+    };
+    let place = Stored { root, key: key.into_owned(), paths, identity, vary: entry.fields.joined("Vary") };
+    Some(Found { entry, content, place: Box::new(place) })
+}
+
+fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Option<Box<dyn Draft>> {
+    let dir = request.dir::<DiskDir>();
+    let (min, max) = (dir.min_file_size(), dir.max_file_size());
+    let is_unfit = |length: u64| length > max || length < min && !entry.header_only;
+    // Parts of responses are not stored.
+    if entry.status == 206 || length.is_some_and(is_unfit) {
+        return None;
+    }
+    let key = http::text::to_bytes(key).into_owned();
+    Some(Box::new(DiskDraft::new(root(request)?, key, entry, min..=max, length)))
+}
+
+fn remove(request: &Request, key: &str) -> Job {
+    let (root, key) = (root(request), http::text::to_bytes(key).into_owned());
+    Box::new(move || root.map_or(Ok(()), |root| draft::remove_all(&root, &root.primary(&key))))
+}
+
+fn gather(request: &Request) -> (u64, u64) {
+    let dir = request.dir::<DiskDir>();
+    (dir.read_size(), dir.read_time())
+}
+
+fn root(request: &Request) -> Option<Root> {
+    let root = Root::of(request.host::<DiskServer>());
+    if root.is_none() {
+        let text = "AH00703: Cannot cache files to disk without a CacheRoot specified.";
+        complain(request.vhost, "cache_disk", None, text);
+    }
+    root
+}
+
+fn read(paths: &Paths) -> io::Result<Head> {
+    let mut bytes = Vec::with_capacity(2048);
+    File::open(&paths.header)?.take(HEAD_MAX).read_to_end(&mut bytes)?;
+    Head::decode(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The body of a response. `None`: the file belongs to another head, or is not complete.
+fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Option<Content>> {
+    let mut file = File::open(&paths.data)?;
+    let meta = file.metadata()?;
+    if (meta.ino(), meta.dev()) != (identity.inode, identity.device) || length.is_some_and(|length| length != meta.len()) {
+        return Ok(None);
+    }
+    Ok(Some(match meta.len() {
+        length @ ..=SMALL => {
+            let mut bytes = Vec::with_capacity(length as usize);
+            file.read_to_end(&mut bytes)?;
+            Content::Bytes(bytes.into())
+        }
+        length => Content::File(FilePart { file: std::sync::Arc::new(file.into()), offset: 0, length }),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn errors_as_apache_has_them() {
+        crate::testing::check(&[
+            ("CacheRoot /tmp\nCacheDirLevels 3\nCacheDirLength 5", ""),
+            ("CacheDirLevels 0", "CacheDirLevels value must be an integer greater than 0"),
+            ("CacheDirLength 11", "CacheDirLevels*CacheDirLength value must not be higher than 20"),
+            (
+                "CacheMaxFileSize x",
+                "CacheMaxFileSize argument must be a non-negative integer representing the max size of a file to cache in \
+                 bytes.",
+            ),
+            ("<Directory /tmp>\nCacheReadTime 5\n</Directory>", ""),
+        ]);
+    }
+}

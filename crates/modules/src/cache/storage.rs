@@ -1,0 +1,88 @@
+//! What a storage of responses offers to mod_cache.
+
+use std::fmt;
+use std::io;
+
+use bytes::Bytes;
+use server::{Body, BodyStream, FilePart, Piece, Request};
+
+use super::entry::Entry;
+
+/// A storage.
+pub(crate) struct Storage {
+    /// Its name in `CacheEnable`.
+    pub(crate) name: &'static str,
+    /// The response for this key and the fields of this request.
+    pub(crate) find: fn(&Request, key: &str) -> Option<Found>,
+    /// Begins to store a response of this length under a key; `None`: the storage does not want it.
+    pub(crate) begin: fn(&Request, key: &str, Entry, length: Option<u64>) -> Option<Box<dyn Draft>>,
+    /// Removes all responses under a key.
+    pub(crate) remove: fn(&Request, key: &str) -> Job,
+    /// How much of a body is stored before it goes out: bytes, and milliseconds after which it goes out anyway; 0 is no limit.
+    pub(crate) gather: fn(&Request) -> (u64, u64),
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Work on a storage that may block.
+pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+/// A stored response.
+pub(crate) struct Found {
+    pub(crate) entry: Entry,
+    pub(crate) content: Content,
+    pub(crate) place: Box<dyn Place>,
+}
+
+/// The body of a stored response.
+#[derive(Clone)]
+pub(crate) enum Content {
+    Bytes(Bytes),
+    File(FilePart),
+    /// That of a `HEAD`: only its length is known, if it is.
+    Unsent(Option<u64>),
+}
+
+impl From<Content> for Body {
+    fn from(content: Content) -> Body {
+        match content {
+            Content::Bytes(bytes) if bytes.is_empty() => Body::Empty,
+            Content::Bytes(bytes) => Body::Bytes(bytes),
+            Content::File(part) => Body::File(part),
+            Content::Unsent(length) => Body::Stream(Box::new(Unsent(length))),
+        }
+    }
+}
+
+struct Unsent(Option<u64>);
+
+impl BodyStream for Unsent {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0
+    }
+}
+
+/// Where a response is stored.
+pub(crate) trait Place: Send + Sync {
+    /// Replaces the head of the response.
+    fn refresh(self: Box<Self>, entry: Entry) -> Job;
+    /// Removes the response.
+    fn remove(self: Box<Self>) -> Job;
+}
+
+/// A response that is being stored. Nobody finds it before it is complete, and it leaves nothing behind if it never is. All
+/// of it may block.
+pub(crate) trait Draft: Send + Sync {
+    /// Adds to the body.
+    fn write(&mut self, piece: &[u8]) -> io::Result<()>;
+    /// The body is complete.
+    fn commit(self: Box<Self>) -> io::Result<()>;
+}
