@@ -5,6 +5,7 @@
 //! have. The other folders hold the tests, by subject.
 
 mod auth;
+mod cache;
 mod cli;
 mod config;
 mod harness;

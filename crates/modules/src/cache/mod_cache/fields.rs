@@ -117,6 +117,8 @@ pub(super) fn restore(request: &mut Request, entry: &Entry, now: Micros) {
     response.headers_out.set("Date", String::from_utf8_lossy(&date));
     response.headers_out.set("Age", entry.age(now).to_string());
     response.is_passed_on = true;
+    // Whatever the handler says about its own response.
+    response.no_local_copy = false;
 }
 
 /// Warns of what a cache has done to a response, as Apache does; once.

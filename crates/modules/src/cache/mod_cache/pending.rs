@@ -25,8 +25,6 @@ pub(super) struct Pending {
     /// The stored response that the origin is to confirm.
     pub(super) stale: Option<Stale>,
     pub(super) lock: Option<Lock>,
-    /// The client wants no stored response, not even if there is an error.
-    pub(super) honours_errors: bool,
 }
 
 /// A stored response that is not fresh.
@@ -137,7 +135,7 @@ impl Pending {
                 && !(no_cache || invalidated || s_maxage.is_some() || entry.control.forbids_stale());
             is_configured || is_within(entry, stale_if_error, now())
         };
-        if status < 500 || self.honours_errors {
+        if status < 500 {
             return ControlFlow::Continue(());
         }
         let Some(Stale { found, changed }) = self.stale.take_if(usable) else { return ControlFlow::Continue(()) };

@@ -44,8 +44,10 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     if !is_get || is_private || client.no_store && !ignores {
         return HandlerResult::Declined;
     }
+    // A client that wants a new response gets one that is no confirmation of an old one.
+    let reloads = client.no_cache && !ignores;
     let mut stale = None;
-    for storage in &storages {
+    for storage in storages.iter().filter(|_| !reloads) {
         let found = (storage.find)(request, &key).filter(|found| found.entry.answers(|name| request.header_joined(name)));
         let Some(found) = found else { continue };
         match judge(&found.entry, &client, ignores, now()) {
@@ -70,7 +72,7 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         Locked::Elsewhere => {
             let is_usable = |entry: &Entry| {
                 let Control { no_cache, invalidated, .. } = entry.control;
-                !(no_cache || invalidated || entry.control.forbids_stale() || client.no_cache && !ignores)
+                !(no_cache || invalidated || entry.control.forbids_stale())
             };
             return match stale.filter(|found| is_usable(&found.entry)) {
                 Some(found) => hit(request, found, moment, std::iter::once(STALE)),
@@ -79,8 +81,7 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         }
     };
     let stale = stale.map(|found| Stale { changed: confirm(request, &found.entry), found });
-    let honours_errors = client.no_cache && !ignores;
-    request.caching = Some(Box::new(Pending { key, storages, stale, lock, honours_errors }));
+    request.caching = Some(Box::new(Pending { key, storages, stale, lock }));
     HandlerResult::Declined
 }
 

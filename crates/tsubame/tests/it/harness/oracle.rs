@@ -52,7 +52,7 @@ fn modules() -> Vec<(&'static str, &'static str)> {
     ];
     let mut all: Vec<(&str, &str)> = shared.chain(needed).collect();
     // Modules that others need come first.
-    const FIRST: [&str; 3] = ["dav_module", "proxy_module", "session_module"];
+    const FIRST: [&str; 4] = ["cache_module", "dav_module", "proxy_module", "session_module"];
     all.sort_unstable_by_key(|(id, source)| (!FIRST.contains(id), *id, *source));
     all.dedup();
     all
