@@ -38,7 +38,8 @@ impl Control {
     /// Reads the values of both fields.
     pub(crate) fn of(cache_control: Option<&str>, pragma: Option<&str>) -> Control {
         let mut control = Control { is_there: cache_control.is_some(), pragma: pragma.is_some(), ..Control::default() };
-        control.no_cache = directives(pragma.unwrap_or_default()).any(|(name, _)| name.eq_ignore_ascii_case("no-cache"));
+        control.no_cache =
+            directives(pragma.unwrap_or_default()).any(|(name, _)| name.eq_ignore_ascii_case("no-cache"));
         for (name, value) in directives(cache_control.unwrap_or_default()) {
             control.take(&name.to_ascii_lowercase(), value.as_deref());
         }
@@ -156,9 +157,10 @@ mod tests {
             ("private, no-cache", Control { private: true, no_cache: true, ..none }),
             ("no-store max-age=5", none),
             ("unknown=\"a,b\\\"c\", no-store", Control { no_store: true, ..none }),
-            ("stale-while-revalidate=3, stale-if-error=4", Control {
-                stale_while_revalidate: Some(3), stale_if_error: Some(4), ..none
-            }),
+            (
+                "stale-while-revalidate=3, stale-if-error=4",
+                Control { stale_while_revalidate: Some(3), stale_if_error: Some(4), ..none },
+            ),
         ] {
             assert_eq!(of(text), control, "{text}");
         }

@@ -9,6 +9,7 @@ mod freshness;
 mod invalidate;
 mod key;
 mod lock;
+mod mark;
 mod pending;
 mod recall;
 mod report;
@@ -19,8 +20,8 @@ mod storable;
 mod storages;
 
 use conf::directive::Args::{Flag, Iterate, Take1, Take12};
-use conf::{Allowed, Directive, Level, ModuleInfo, on_or_off, row, shown};
-use server::{Body, Hook, Module, Moment, Order, OutputFilter, QuickHandler, Rank, Request, RequestKind};
+use conf::{Allowed, Directive, ModuleInfo, on_or_off, row, shown};
+use server::{Hook, Module, Moment, Order, QuickHandler, Request, RequestKind};
 
 use self::settings::{CacheDir, CacheServer, DEFAULT_EXPIRE, LOCK_MAX_AGE, MAX_EXPIRE, MIN_EXPIRE, QUICK};
 use super::entry::SECOND;
@@ -33,16 +34,8 @@ pub(crate) static MODULE: Module = Module {
             Order::First,
             QuickHandler { claims: is_asked, run: |request, moment| Box::pin(recall::recall(request, moment)) },
         ),
-        Hook::NamedFilter(&CACHE),
+        Hook::NamedFilter(&mark::CACHE),
     ],
-};
-
-/// Marks the place in a chain of filters where responses are stored, and come back.
-static CACHE: OutputFilter = OutputFilter {
-    name: "CACHE",
-    rank: Rank::RESOURCE,
-    prepare: None,
-    apply: |request, body| Box::pin(at_marker(request, body)),
 };
 
 const SERVER: Allowed = Allowed::SERVER;
@@ -78,24 +71,4 @@ const DIRECTIVES: &[Directive] = &[
 fn is_asked(request: &Request, moment: Moment) -> bool {
     let own = if request.host::<CacheServer>().quick() { Moment::BeforePhases } else { Moment::BeforeHandler };
     moment == own && storages::are_any(request) && matches!(request.kind, RequestKind::Main)
-}
-
-/// Stores the response here, or puts a stored one into the chain.
-async fn at_marker(request: &mut Request, body: Body) -> Body {
-    if request.host::<CacheServer>().quick() {
-        let text = format!("AH00776: cache: CACHE filter was added in quick handler mode and will be ignored: {}", {
-            request.data.unparsed_uri()
-        });
-        request.log("cache", Level::Warn, text);
-        return body;
-    }
-    let Some(caching) = request.caching.take() else { return body };
-    match caching.save(request, body).await {
-        Ok(body) => body,
-        Err(_) => {
-            // Half of the filters have seen a response that is none.
-            request.response.set_status(502);
-            Body::Empty
-        }
-    }
 }

@@ -183,7 +183,9 @@ fn read(paths: &Paths) -> io::Result<Head> {
 fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Option<Content>> {
     let mut file = File::open(&paths.data)?;
     let meta = file.metadata()?;
-    if (meta.ino(), meta.dev()) != (identity.inode, identity.device) || length.is_some_and(|length| length != meta.len()) {
+    if (meta.ino(), meta.dev()) != (identity.inode, identity.device)
+        || length.is_some_and(|length| length != meta.len())
+    {
         return Ok(None);
     }
     Ok(Some(match meta.len() {

@@ -234,6 +234,13 @@ fn protocol(cmd: &mut Cmd<'_>, name: &str, second: &str, third: Option<&str>) ->
     Ok(())
 }
 
+/// Whether a smart filter of the chain may be the filter with this name.
+pub(crate) fn may_run(request: &Request, name: &str) -> bool {
+    let conf = request.dir::<FilterConf>();
+    let smart = conf.chain.names.iter().filter_map(|smart| conf.smart.get(smart.as_str()));
+    smart.flat_map(|smart| &smart.providers).any(|provider| provider.filter.name == name)
+}
+
 /// Puts the smart filters of the chain into the chain of the response.
 fn insert(request: &mut Request, links: &mut ResponseChain) {
     let dir = request.dir.slots.clone();

@@ -11,7 +11,8 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook, RunSubrequest, WriteVariable,
+    ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook, RunSubrequest,
+    WriteVariable,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;

@@ -73,10 +73,16 @@ async fn finish(request: &mut Request, mut result: HandlerResult) -> Response {
     let mut redirects = 0;
     loop {
         if let HandlerResult::Status(status) = result
+            && status != 304
             && let Some(caching) = request.caching.take()
             && let Some(body) = caching.replace_page(request, status).await
         {
             result = HandlerResult::Recalled(body);
+        }
+        if matches!(result, HandlerResult::Status(304)) && request.caching.is_some() {
+            // Perhaps the cache has what the page would be about.
+            request.response.set_status(304);
+            result = HandlerResult::Body(Body::Empty);
         }
         let (uri, status, keep) = match result {
             HandlerResult::Body(body) => match deliver(request, body).await {
@@ -445,10 +451,9 @@ async fn respond_as_part(request: &mut Request) -> Result<Body, u16> {
             }
             // A response that takes over the connection cannot be a part of a page.
             // Nor is one of a cache, which has nothing to do with parts.
-            HandlerResult::Raw(_)
-            | HandlerResult::Tunnel(_)
-            | HandlerResult::Recalled(_)
-            | HandlerResult::Declined => return Err(500),
+            HandlerResult::Raw(_) | HandlerResult::Tunnel(_) | HandlerResult::Recalled(_) | HandlerResult::Declined => {
+                return Err(500);
+            }
         }
     }
 }
@@ -458,13 +463,17 @@ async fn respond_as_part(request: &mut Request) -> Result<Body, u16> {
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, HandlerResult> {
     filters::prepare(request);
     let instead = delivery::preconditions(request);
-    let is_unwanted = instead.is_some();
+    let is_instead = instead.is_some();
     if let Some(instead) = instead {
         note_condition(request);
         body = instead;
     }
-    // A cache that hears that its response still holds puts that one into the chain.
-    if !is_unwanted || request.caching.is_some() {
+    if request.response.status() == 304
+        && let Some(caching) = request.caching.take()
+    {
+        caching.confirm(request).await?;
+    }
+    if !(is_instead && matches!(request.response.status(), 304 | 412)) {
         let chain = filters::of(request);
         if !chain.is_empty() {
             runtime::needs_worker().await;

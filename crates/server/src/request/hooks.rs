@@ -94,6 +94,10 @@ pub trait Caching: Send + Sync {
     /// are cut out of it; returns what goes out. `Err`: another response is wanted instead.
     fn save<'a>(self: Box<Self>, request: &'a mut Request, body: Body) -> Waiting<'a, Result<Body, HandlerResult>>;
 
+    /// The response is a `304`, which no filter has seen yet. May put a stored response in its place, and itself back into the
+    /// request. `Err`: another response is wanted instead.
+    fn confirm<'a>(self: Box<Self>, request: &'a mut Request) -> Waiting<'a, Result<(), HandlerResult>>;
+
     /// The server's own page for this status is about to go out. Returns what goes out instead, if anything does.
     fn replace_page<'a>(self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>>;
 }

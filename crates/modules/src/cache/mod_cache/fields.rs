@@ -75,7 +75,11 @@ pub(super) fn updated(old: &Fields, new: &Fields) -> Fields {
     let mut all = old.clone();
     let is_new = |name: &str| !CONTENT_FIELDS.iter().any(|fixed| fixed.eq_ignore_ascii_case(name));
     all.remove("Age");
-    new.iter().for_each(|(name, _)| if is_new(name) { all.remove(name) });
+    new.iter().for_each(|(name, _)| {
+        if is_new(name) {
+            all.remove(name)
+        }
+    });
     for (name, value) in new.iter().filter(|(name, _)| is_new(name)) {
         all.add(name.to_string(), value);
     }

@@ -47,6 +47,11 @@ impl Caching for Invalidation {
         })
     }
 
+    fn confirm<'a>(self: Box<Self>, request: &'a mut Request) -> Waiting<'a, Result<(), HandlerResult>> {
+        request.caching = Some(self);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn replace_page<'a>(self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>> {
         Box::pin(async move {
             self.happen(request, status).await;

@@ -1,15 +1,13 @@
 //! `CacheLock`: only one request at a time asks the origin for a response that is not fresh, in all processes.
 //!
 //! A lock is an empty file, at the same place as Apache's. It is a hint: whatever goes wrong with it, the request goes on.
-//! Where a response says that it may be used while it is confirmed (`stale-while-revalidate`), there are locks without
-//! `CacheLock`, too, for the requests of this process.
+//! Where a response says that it may be used while it is confirmed (`stale-while-revalidate`), there is one without `CacheLock`,
+//! too.
 
-use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use conf::Level;
@@ -24,17 +22,7 @@ use crate::cache::hashed::hashed;
 const PATH: &str = "mod_cache-lock";
 
 /// A lock that this request holds, until it is dropped.
-pub(super) enum Lock {
-    File(PathBuf),
-    Key(String),
-}
-
-/// The keys that requests of this process hold. There are never more than it has requests.
-static KEYS: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-
-fn keys() -> MutexGuard<'static, HashSet<String>> {
-    KEYS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub(super) struct Lock(PathBuf);
 
 /// The state of a lock.
 pub(super) enum Locked {
@@ -47,13 +35,11 @@ pub(super) enum Locked {
 /// Takes the lock of a key. `has_grace`: a stored response may be used meanwhile, even without `CacheLock`.
 pub(super) async fn take(request: &Request, key: &str, has_grace: bool) -> Locked {
     let conf = request.host::<CacheServer>();
-    match (conf.lock(), has_grace) {
-        (true, _) => {}
-        (false, false) => return Locked::Here(None),
-        (false, true) if keys().insert(key.to_string()) => return Locked::Here(Some(Lock::Key(key.to_string()))),
-        (false, true) => return Locked::Elsewhere,
+    if !conf.lock() && !has_grace {
+        return Locked::Here(None);
     }
-    let root = conf.lock_path.get().cloned().unwrap_or_else(|| std::env::temp_dir().join(PATH).to_string_lossy().into());
+    let root =
+        conf.lock_path.get().cloned().unwrap_or_else(|| std::env::temp_dir().join(PATH).to_string_lossy().into());
     let name = hashed(&http::text::to_bytes(key), 0, 0);
     let directory = os_path(&root).join(&name[..1]).join(&name[1..2]);
     let max_age = Duration::from_secs(conf.lock_max_age().unsigned_abs());
@@ -73,7 +59,7 @@ fn take_file(directory: &Path, name: &str, max_age: Duration) -> io::Result<Opti
     let path = directory.join(name);
     let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     match make() {
-        Ok(_) => return Ok(Some(Lock::File(path))),
+        Ok(_) => return Ok(Some(Lock(path))),
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Err(_) => {}
     }
@@ -86,15 +72,12 @@ fn take_file(directory: &Path, name: &str, max_age: Duration) -> io::Result<Opti
     }
     let _ = fs::remove_file(&path);
     // Another request may have been quicker.
-    Ok(make().ok().map(|_| Lock::File(path)))
+    Ok(make().ok().map(|_| Lock(path)))
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        match self {
-            // One that is left is too old soon.
-            Lock::File(path) => drop(fs::remove_file(path)),
-            Lock::Key(key) => drop(keys().remove(key)),
-        }
+        // One that is left is too old soon.
+        let _ = fs::remove_file(&self.0);
     }
 }

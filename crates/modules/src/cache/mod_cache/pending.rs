@@ -1,14 +1,16 @@
 //! A request whose response comes from the origin: whether that is stored, and whether a stored one goes out instead.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use conf::Level;
 use server::{Body, Caching, Fields, HandlerResult, Keep, Request, Waiting};
 
-use super::fields::{CONDITIONS, asked, outgoing, restore, restore_content, updated, warn, without_unstored};
+use super::fields::{CONDITIONS, asked, outgoing, restore, updated, warn, without_unstored};
 use super::freshness::is_within;
 use super::invalidate::work;
 use super::lock::Lock;
+use super::mark::Recalled;
 use super::recall::now;
 use super::report::{Outcome, report};
 use super::saving::{Keeping, Saving};
@@ -25,6 +27,8 @@ pub(super) struct Pending {
     /// The stored response that the origin is to confirm.
     pub(super) stale: Option<Stale>,
     pub(super) lock: Option<Lock>,
+    /// The response is stored at a place among the filters, so that some of them work on stored ones.
+    pub(super) has_mark: bool,
 }
 
 /// A stored response that is not fresh.
@@ -39,15 +43,30 @@ impl Caching for Pending {
         Box::pin(self.decide(request, body))
     }
 
+    fn confirm<'a>(mut self: Box<Self>, request: &'a mut Request) -> Waiting<'a, Result<(), HandlerResult>> {
+        Box::pin(async move {
+            if !self.has_mark || self.stale.is_none() {
+                // The fields that modules add also belong to what is stored.
+                request.caching = Some(self);
+                return Ok(());
+            }
+            let Assessment { obstacle, entry, fields, .. } = self.assess(request, &Body::Empty);
+            let Some(stale) = self.stale.take_if(|_| obstacle.is_none()) else {
+                return Err(self.ask_again(request, &obstacle.unwrap_or_default()).await);
+            };
+            let (entry, content) = refresh(request, stale, entry, &fields).await;
+            match request.unmet_condition() {
+                Some(status) => request.response.set_status(status),
+                None => request.caching = Some(Box::new(Recalled::new(request, entry, content))),
+            }
+            Ok(())
+        })
+    }
+
     fn replace_page<'a>(mut self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>> {
         Box::pin(async move {
-            if status == 304 && self.stale.is_some() {
-                request.response.set_status(status);
-                return self.decide(request, Body::Empty).await.ok();
-            }
-            match self.instead_of_error(request, status) {
-                ControlFlow::Break(body) => return Some(body),
-                ControlFlow::Continue(()) => {}
+            if let ControlFlow::Break(body) = self.instead_of_error(request, status) {
+                return Some(body);
             }
             let keeps = status >= 500 && request.dir::<CacheDir>().stale_on_error();
             self.forget(request, keeps).await;
@@ -56,12 +75,19 @@ impl Caching for Pending {
     }
 }
 
+/// What is to become of a response.
+struct Assessment {
+    /// Why it is not stored.
+    obstacle: Option<Cow<'static, str>>,
+    is_older: bool,
+    /// What is stored, without fields.
+    entry: Entry,
+    fields: Fields,
+}
+
 impl Pending {
-    async fn decide(mut self: Box<Self>, request: &mut Request, body: Body) -> Result<Body, HandlerResult> {
+    fn assess(&self, request: &Request, body: &Body) -> Assessment {
         let status = request.response.status();
-        if let ControlFlow::Break(body) = self.instead_of_error(request, status) {
-            return Ok(conditioned(request, body));
-        }
         let mut fields = outgoing(request);
         if let Some(length) = body.length().filter(|_| status != 304) {
             fields.set("Content-Length", length.to_string());
@@ -79,23 +105,35 @@ impl Pending {
             request_time,
             stale,
         };
-        let dir = request.dir.slots.clone();
-        let dir = dir.get::<CacheDir>();
-        let (obstacle, is_older) = (candidate.obstacle(dir), candidate.is_older());
+        let dir = request.dir::<CacheDir>();
         let now = now();
         let date = fields.get("Date").and_then(micros).unwrap_or(now);
         let expire = candidate.expiry(date, dir);
+        let (obstacle, is_older) = (candidate.obstacle(dir), candidate.is_older());
+        let entry = Entry { status, date, expire, request_time, response_time: now, control, ..Entry::default() };
+        Assessment { obstacle, is_older, entry, fields }
+    }
+
+    async fn decide(mut self: Box<Self>, request: &mut Request, body: Body) -> Result<Body, HandlerResult> {
+        let status = request.response.status();
+        if let ControlFlow::Break(body) = self.instead_of_error(request, status) {
+            return Ok(conditioned(request, body));
+        }
+        let Assessment { obstacle, is_older, entry, fields } = self.assess(request, &body);
         if let Some(reason) = obstacle {
             if status == 304 && self.stale.is_some() {
                 return Err(self.ask_again(request, &reason).await);
             }
-            self.forget(request, is_older || status >= 500 && dir.stale_on_error()).await;
+            let keeps = is_older || status >= 500 && request.dir::<CacheDir>().stale_on_error();
+            self.forget(request, keeps).await;
             report(request, Outcome::Miss, reason);
             return Ok(body);
         }
-        let entry = Entry { status, date, expire, request_time, response_time: now, control, ..Entry::default() };
         match self.stale.take() {
-            Some(stale) if status == 304 => Ok(refresh(request, stale, entry, &fields).await),
+            Some(stale) if status == 304 => {
+                let (_, content) = refresh(request, stale, entry, &fields).await;
+                Ok(conditioned(request, content.into()))
+            }
             stale => {
                 if let Some(stale) = stale {
                     request.restore_headers(stale.changed);
@@ -112,7 +150,8 @@ impl Pending {
     async fn store(self, request: &mut Request, entry: Entry, body: Body) -> Body {
         let Pending { key, storages, lock, .. } = self;
         let length = body.length();
-        let begin = |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &key, entry.clone(), length)?));
+        let begin =
+            |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &key, entry.clone(), length)?));
         let Some((storage, draft)) = storages.iter().find_map(begin) else {
             report(request, Outcome::Miss, "cache miss: cache unwilling to store response");
             return body;
@@ -135,7 +174,8 @@ impl Pending {
                 && !(no_cache || invalidated || s_maxage.is_some() || entry.control.forbids_stale());
             is_configured || is_within(entry, stale_if_error, now())
         };
-        if status < 500 {
+        // Behind a mark, filters would have to work on it.
+        if status < 500 || self.has_mark {
             return ControlFlow::Continue(());
         }
         let Some(Stale { found, changed }) = self.stale.take_if(usable) else { return ControlFlow::Continue(()) };
@@ -160,14 +200,19 @@ impl Pending {
 
     /// The origin has confirmed a response that is not to be stored: asks it again, for one that goes out as it is.
     async fn ask_again(&mut self, request: &mut Request, reason: &str) -> HandlerResult {
-        let text = format!("AH02473: cache: {} responded with an uncacheable 304, retrying the request. Reason: {reason}", {
-            request.data.unparsed_uri()
-        });
+        let text =
+            format!("AH02473: cache: {} responded with an uncacheable 304, retrying the request. Reason: {reason}", {
+                request.data.unparsed_uri()
+            });
         request.log("cache", Level::Info, text);
         self.forget(request, false).await;
         let headers = request.headers_mut();
         CONDITIONS.iter().for_each(|name| headers.remove(name));
-        report(request, Outcome::Miss, format!("conditional cache miss: 304 was uncacheable, entity removed: {reason}"));
+        report(
+            request,
+            Outcome::Miss,
+            format!("conditional cache miss: 304 was uncacheable, entity removed: {reason}"),
+        );
         request.response.set_status(200);
         let uri = request.data.unparsed_uri().into_owned();
         HandlerResult::Redirect { uri, keep: Keep { method: true, media_type: false } }
@@ -176,7 +221,8 @@ impl Pending {
 
 /// What a response says of its storage. A `304` that says nothing leaves what the stored one says.
 fn control_of(fields: &Fields, stale: Option<&Entry>) -> Control {
-    let of = |fields: &Fields| Control::of(fields.joined("Cache-Control").as_deref(), fields.joined("Pragma").as_deref());
+    let of =
+        |fields: &Fields| Control::of(fields.joined("Cache-Control").as_deref(), fields.joined("Pragma").as_deref());
     let own = of(fields);
     match stale {
         Some(stale) if !own.is_there && !own.pragma => of(&stale.fields),
@@ -185,7 +231,7 @@ fn control_of(fields: &Fields, stale: Option<&Entry>) -> Control {
 }
 
 /// Takes over what a `304` says about a stored response, which goes out.
-async fn refresh(request: &mut Request, stale: Stale, entry: Entry, new: &Fields) -> Body {
+async fn refresh(request: &mut Request, stale: Stale, entry: Entry, new: &Fields) -> (Entry, Content) {
     let Stale { found: Found { entry: old, content, place }, changed } = stale;
     let fields = without_unstored(request, updated(&old.fields, new));
     let entry = Entry { status: old.status, header_only: old.header_only, asked: old.asked, fields, ..entry };
@@ -197,7 +243,7 @@ async fn refresh(request: &mut Request, stale: Stale, entry: Entry, new: &Fields
     request.response.headers_out.remove("Age");
     let what = if is_kept { "refreshed" } else { "refresh failed" };
     report(request, Outcome::Revalidate, format!("conditional cache hit: entity {what}"));
-    conditioned(request, content.into())
+    (entry, content)
 }
 
 /// The body for a client that may have conditions of its own.
@@ -208,30 +254,5 @@ fn conditioned(request: &mut Request, body: Body) -> Body {
             Body::Empty
         }
         None => body,
-    }
-}
-
-/// A stored response that goes out after the phases: it takes the place of an empty one behind the filters that it has been
-/// through already.
-pub(super) struct Recalled {
-    pub(super) entry: Entry,
-    /// The fields of the response, before filters have changed them.
-    pub(super) head: (Fields, Fields),
-    pub(super) content: Content,
-}
-
-impl Caching for Recalled {
-    fn save<'a>(self: Box<Self>, request: &'a mut Request, _: Body) -> Waiting<'a, Result<Body, HandlerResult>> {
-        let Recalled { entry, head, content } = *self;
-        (request.response.headers_out, request.response.err_headers_out) = head;
-        let is_wanted = request.response.status() == entry.status;
-        if is_wanted {
-            restore_content(&mut request.response, &entry);
-        }
-        Box::pin(std::future::ready(Ok(if is_wanted { content.into() } else { Body::Empty })))
-    }
-
-    fn replace_page<'a>(self: Box<Self>, _: &'a mut Request, _: u16) -> Waiting<'a, Option<Body>> {
-        Box::pin(std::future::ready(None))
     }
 }

@@ -7,7 +7,8 @@ use super::fields::{CONDITIONS, restore, warn};
 use super::freshness::{Freshness, is_within, judge};
 use super::invalidate::Invalidation;
 use super::lock::{self, Locked};
-use super::pending::{Pending, Recalled, Stale};
+use super::mark::{self, Recalled};
+use super::pending::{Pending, Stale};
 use super::report::{Outcome, report};
 use super::settings::CacheServer;
 use super::{key, storages};
@@ -36,7 +37,8 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         request.caching = Some(Box::new(Invalidation { key, storages }));
         return HandlerResult::Declined;
     }
-    let client = Control::of(request.header_joined("Cache-Control").as_deref(), request.header_joined("Pragma").as_deref());
+    let client =
+        Control::of(request.header_joined("Cache-Control").as_deref(), request.header_joined("Pragma").as_deref());
     let ignores = request.host::<CacheServer>().ignore_cache_control();
     // Before the phases nobody has checked a password.
     let is_private = moment == Moment::BeforePhases && request.header("Authorization").is_some();
@@ -44,16 +46,18 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     if !is_get || is_private || client.no_store && !ignores {
         return HandlerResult::Declined;
     }
+    let has_mark = moment == Moment::BeforeHandler && mark::is_set(request);
     // A client that wants a new response gets one that is no confirmation of an old one.
     let reloads = client.no_cache && !ignores;
     let mut stale = None;
     for storage in storages.iter().filter(|_| !reloads) {
-        let found = (storage.find)(request, &key).filter(|found| found.entry.answers(|name| request.header_joined(name)));
+        let found =
+            (storage.find)(request, &key).filter(|found| found.entry.answers(|name| request.header_joined(name)));
         let Some(found) = found else { continue };
         match judge(&found.entry, &client, ignores, now()) {
             Freshness::Fresh { is_stale, is_guess, .. } => {
                 let warnings = [(is_stale, STALE), (is_guess, GUESSED)];
-                return hit(request, found, moment, warnings.into_iter().filter(|(is, _)| *is).map(|(_, text)| text));
+                return hit(request, found, has_mark, warnings.into_iter().filter(|(is, _)| *is).map(|(_, text)| text));
             }
             Freshness::Stale if client.only_if_cached => {}
             Freshness::Stale => {
@@ -66,7 +70,8 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         request.log("cache", Level::Debug, "AH00696: cache: 'only-if-cached' requested and no cached entity");
         return HandlerResult::Status(504);
     }
-    let grace = stale.as_ref().filter(|found| is_within(&found.entry, found.entry.control.stale_while_revalidate, now()));
+    let grace =
+        stale.as_ref().filter(|found| is_within(&found.entry, found.entry.control.stale_while_revalidate, now()));
     let lock = match lock::take(request, &key, grace.is_some()).await {
         Locked::Here(lock) => lock,
         Locked::Elsewhere => {
@@ -75,13 +80,13 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
                 !(no_cache || invalidated || entry.control.forbids_stale())
             };
             return match stale.filter(|found| is_usable(&found.entry)) {
-                Some(found) => hit(request, found, moment, std::iter::once(STALE)),
+                Some(found) => hit(request, found, has_mark, std::iter::once(STALE)),
                 None => HandlerResult::Declined,
             };
         }
     };
     let stale = stale.map(|found| Stale { changed: confirm(request, &found.entry), found });
-    request.caching = Some(Box::new(Pending { key, storages, stale, lock }));
+    request.caching = Some(Box::new(Pending { key, storages, stale, lock, has_mark }));
     HandlerResult::Declined
 }
 
@@ -89,21 +94,20 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
 const STALE: &str = "110 Response is stale";
 const GUESSED: &str = "113 Heuristic expiration";
 
-/// Answers with a stored response.
+/// Answers with a stored response; `mark`: filters work on it.
 fn hit(
     request: &mut Request,
     Found { entry, content, .. }: Found,
-    moment: Moment,
+    mark: bool,
     warnings: impl Iterator<Item = &'static str>,
 ) -> HandlerResult {
     restore(request, &entry, now());
     warnings.for_each(|warning| warn(request, warning));
     report(request, Outcome::Hit, "cache hit");
-    match moment {
-        Moment::BeforePhases => HandlerResult::Recalled(content.into()),
-        Moment::BeforeHandler => {
-            let head = (request.response.headers_out.clone(), request.response.err_headers_out.clone());
-            request.caching = Some(Box::new(Recalled { entry, head, content }));
+    match mark {
+        false => HandlerResult::Recalled(content.into()),
+        true => {
+            request.caching = Some(Box::new(Recalled::new(request, entry, content)));
             HandlerResult::Body(Body::Empty)
         }
     }

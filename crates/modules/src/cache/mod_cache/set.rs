@@ -43,7 +43,8 @@ pub(super) fn enable(cmd: &mut Cmd<'_>, storage: &str, url: Option<&str>) -> Out
     }
     let loaded = cmd.context.language.has_module(&format!("cache_{storage}_module"));
     let Some(storage) = storages::named(storage).filter(|_| loaded) else {
-        let text = format!("CacheEnable {storage}: there is no such storage, so nothing is cached; load mod_cache_{storage}");
+        let text =
+            format!("CacheEnable {storage}: there is no such storage, so nothing is cached; load mod_cache_{storage}");
         cmd.context.note("cache", Level::Warn, text);
         return Ok(());
     };

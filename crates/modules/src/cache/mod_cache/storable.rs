@@ -47,19 +47,18 @@ impl Candidate<'_> {
         let expires = fields.get("Expires");
         let expiry = expires.and_then(micros);
         let modified = fields.get("Last-Modified").and_then(micros);
-        let (has_validator, has_lifetime) = (modified.is_some() || fields.contains("ETag"), lifetime(control).is_some());
+        let (has_validator, has_lifetime) =
+            (modified.is_some() || fields.contains("ETag"), lifetime(control).is_some());
         let is_past = expiry.is_some_and(|expiry| expiry < self.request_time / SECOND * SECOND);
         let reason = match expires {
             _ if !STORED_BY_DEFAULT.contains(&status) && expires.is_none() && !has_lifetime && !control.public => {
                 return Some(format!("Response status {status}").into());
             }
-            Some(text) if expiry.is_none() && !has_lifetime => return Some(format!("Broken expires header: {text}").into()),
+            Some(text) if expiry.is_none() && !has_lifetime => {
+                return Some(format!("Broken expires header: {text}").into());
+            }
             _ if !has_lifetime && !dir.store_expired() && is_past => "Expires header already expired; not cacheable",
-            _ if control.forbids_stale()
-                && !dir.store_expired()
-                && !has_validator
-                && lifetime(control) == Some(0) =>
-            {
+            _ if control.forbids_stale() && !dir.store_expired() && !has_validator && lifetime(control) == Some(0) => {
                 "s-maxage or max-age zero and no Last-Modified or Etag; not cacheable"
             }
             None if self.has_query && !has_lifetime => "Query string present but no explicit expiration time",
@@ -70,7 +69,9 @@ impl Candidate<'_> {
             _ if control.no_store && !dir.store_no_store() => "Cache-Control: no-store present",
             _ if control.private && !dir.store_private() => "Cache-Control: private present",
             _ if self.is_authorized && !is_shared(control) => "Authorization required",
-            _ if names(&fields.joined("Vary").unwrap_or_default()).any(|name| name == "*") => "Vary header contains '*'",
+            _ if names(&fields.joined("Vary").unwrap_or_default()).any(|name| name == "*") => {
+                "Vary header contains '*'"
+            }
             _ if self.is_excluded => "environment variable 'no-cache' is set",
             _ if self.is_older() => "updated entity is older than cached entity",
             _ => return self.contradiction().map(Cow::Owned),

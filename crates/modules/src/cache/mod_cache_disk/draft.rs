@@ -67,7 +67,9 @@ impl Draft for DiskDraft {
         let primary = root.primary(&key);
         let paths = match entry.fields.joined("Vary") {
             None => primary.clone(),
-            Some(vary) => root.variant(&primary, &varies_by(&vary), &key, |name| entry.asked.joined(name).map(Into::into)),
+            Some(vary) => {
+                root.variant(&primary, &varies_by(&vary), &key, |name| entry.asked.joined(name).map(Into::into))
+            }
         };
         let identity = match body {
             None => None,

@@ -1,8 +1,8 @@
 //! What mod_cache stores, and what it answers with, compared with Apache.
 
 use std::fmt::Write;
-use std::os::unix::fs::PermissionsExt;
 
+use super::open_directories;
 use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::Server;
@@ -45,16 +45,41 @@ const CONFIGURATION: &str = "ScriptAlias /c ${ROOT}/cgi-bin/c\n<Directory ${ROOT
 
 /// Requests in a row, which see what those before them have left. Each row has a path of its own.
 const ROWS: &[&[&str]] = &[
-    &["GET ?cc=max-age=60", "GET ?cc=max-age=60", "HEAD ?cc=max-age=60", "GET ?cc=max-age=60|Cache-Control: no-cache", "GET ?cc=max-age=60"],
-    &["GET ?cc=max-age=60&etag", "GET ?cc=max-age=60&etag|If-None-Match: \"v1\"", "GET ?cc=max-age=60&etag|Range: bytes=1-2"],
+    &[
+        "GET ?cc=max-age=60",
+        "GET ?cc=max-age=60",
+        "HEAD ?cc=max-age=60",
+        "GET ?cc=max-age=60|Cache-Control: no-cache",
+        "GET ?cc=max-age=60",
+    ],
+    &[
+        "GET ?cc=max-age=60&etag",
+        "GET ?cc=max-age=60&etag|If-None-Match: \"v1\"",
+        "GET ?cc=max-age=60&etag|Range: bytes=1-2",
+    ],
     // The origin confirms, or does not.
-    &["GET ?cc=max-age=0&etag", "GET ?cc=max-age=0&etag", "GET ?cc=max-age=0&etag|If-None-Match: \"v1\"", "GET ?cc=max-age=0&etag|Range: bytes=1-2", "HEAD ?cc=max-age=0&etag"],
+    &[
+        "GET ?cc=max-age=0&etag",
+        "GET ?cc=max-age=0&etag",
+        "GET ?cc=max-age=0&etag|If-None-Match: \"v1\"",
+        "GET ?cc=max-age=0&etag|Range: bytes=1-2",
+        "HEAD ?cc=max-age=0&etag",
+    ],
     &["GET ?cc=max-age=0&new", "GET ?cc=max-age=0&new", "GET ?cc=max-age=0&new|If-None-Match: \"v0\""],
     &["GET ?cc=max-age=0&modified", "GET ?cc=max-age=0&modified"],
     &["GET ?cc=max-age=0", "GET ?cc=max-age=0"],
     &["GET ?cc=max-age=60,no-cache&etag", "GET ?cc=max-age=60,no-cache&etag"],
-    &["GET ?cc=max-age=60&etag", "GET ?cc=max-age=60&etag|Cache-Control: max-age=0", "GET ?cc=max-age=60&etag|Cache-Control: min-fresh=99", "GET ?cc=max-age=60&etag|Pragma: no-cache"],
-    &["GET ?cc=max-age=0&etag", "GET ?cc=max-age=0&etag|Cache-Control: max-stale", "GET ?cc=max-age=0&etag|Cache-Control: max-stale=9"],
+    &[
+        "GET ?cc=max-age=60&etag",
+        "GET ?cc=max-age=60&etag|Cache-Control: max-age=0",
+        "GET ?cc=max-age=60&etag|Cache-Control: min-fresh=99",
+        "GET ?cc=max-age=60&etag|Pragma: no-cache",
+    ],
+    &[
+        "GET ?cc=max-age=0&etag",
+        "GET ?cc=max-age=0&etag|Cache-Control: max-stale",
+        "GET ?cc=max-age=0&etag|Cache-Control: max-stale=9",
+    ],
     &["GET ?cc=max-age=0,must-revalidate&etag", "GET ?cc=max-age=0,must-revalidate&etag|Cache-Control: max-stale"],
     &["GET ?cc=s-maxage=60,max-age=0", "GET ?cc=s-maxage=60,max-age=0"],
     &["GET ?cc=s-maxage=0,max-age=60&etag", "GET ?cc=s-maxage=0,max-age=60&etag"],
@@ -78,8 +103,20 @@ const ROWS: &[&[&str]] = &[
     &["HEAD ?cc=max-age=61", "HEAD ?cc=max-age=61"],
     &["HEAD ?cc=max-age=60", "GET ?cc=max-age=60", "HEAD ?cc=max-age=60"],
     // What varies.
-    &["GET ?cc=max-age=60&vary=X-V", "GET ?cc=max-age=60&vary=X-V", "GET ?cc=max-age=60&vary=X-V|X-V: a", "GET ?cc=max-age=60&vary=X-V|X-V: a", "GET ?cc=max-age=60&vary=X-V|X-V: b", "GET ?cc=max-age=60&vary=X-V"],
-    &["GET ?cc=max-age=60&vary=X-A,X-B|X-A: x|X-B: y", "GET ?cc=max-age=60&vary=X-A,X-B|X-A: x|X-B: y", "GET ?cc=max-age=60&vary=X-A,X-B|X-A: xx-by", "GET ?cc=max-age=60&vary=X-A,X-B|X-A: x, y"],
+    &[
+        "GET ?cc=max-age=60&vary=X-V",
+        "GET ?cc=max-age=60&vary=X-V",
+        "GET ?cc=max-age=60&vary=X-V|X-V: a",
+        "GET ?cc=max-age=60&vary=X-V|X-V: a",
+        "GET ?cc=max-age=60&vary=X-V|X-V: b",
+        "GET ?cc=max-age=60&vary=X-V",
+    ],
+    &[
+        "GET ?cc=max-age=60&vary=X-A,X-B|X-A: x|X-B: y",
+        "GET ?cc=max-age=60&vary=X-A,X-B|X-A: x|X-B: y",
+        "GET ?cc=max-age=60&vary=X-A,X-B|X-A: xx-by",
+        "GET ?cc=max-age=60&vary=X-A,X-B|X-A: x, y",
+    ],
     &["GET ?cc=max-age=0&etag&vary=X-V|X-V: a", "GET ?cc=max-age=0&etag&vary=X-V|X-V: a"],
     // Fields that are not stored.
     &["GET ?cc=max-age=60&x=X-Ignored:+1", "GET ?cc=max-age=60&x=X-Ignored:+1"],
@@ -90,17 +127,29 @@ const ROWS: &[&[&str]] = &[
     &["GET ?cc=max-age=60&sid=1", "GET ?cc=max-age=60&sid=2"],
     &["GET ?cc=max-age=60", "GET ?cc=max-age=60|Host: other.example", "GET ?cc=max-age=60|Host: LOCALHOST:8080"],
     // Only what is stored.
-    &["GET ?cc=max-age=60|Cache-Control: only-if-cached", "GET ?cc=max-age=60", "GET ?cc=max-age=60|Cache-Control: only-if-cached"],
+    &[
+        "GET ?cc=max-age=60|Cache-Control: only-if-cached",
+        "GET ?cc=max-age=60",
+        "GET ?cc=max-age=60|Cache-Control: only-if-cached",
+    ],
     // Errors.
     &["GET ?cc=max-age=0&etag", "GET ?cc=max-age=0&etag|X-Status: 503", "GET ?cc=max-age=0&etag"],
-    &["GET ?cc=max-age=0,must-revalidate&etag", "GET ?cc=max-age=0,must-revalidate&etag|X-Status: 503", "GET ?cc=max-age=0,must-revalidate&etag"],
+    &[
+        "GET ?cc=max-age=0,must-revalidate&etag",
+        "GET ?cc=max-age=0,must-revalidate&etag|X-Status: 503",
+        "GET ?cc=max-age=0,must-revalidate&etag",
+    ],
     &["GET ?cc=max-age=0&etag", "GET ?cc=max-age=0&etag|X-Status: 404", "GET ?cc=max-age=0&etag"],
     // Changes.
     &["GET ?cc=max-age=60", "PUT ?cc=max-age=60", "GET ?cc=max-age=60", "GET ?cc=max-age=60"],
     &["GET ?cc=max-age=60", "DELETE ?cc=max-age=60|X-Status: 400", "GET ?cc=max-age=60"],
     &["GET ?cc=max-age=60&etag", "GET ?cc=max-age=60&etag|If-None-Match: \"x\""],
     // Authorization.
-    &["GET ?cc=max-age=60|Authorization: Basic eDp5", "GET ?cc=max-age=60", "GET ?cc=max-age=60|Authorization: Basic eDp5"],
+    &[
+        "GET ?cc=max-age=60|Authorization: Basic eDp5",
+        "GET ?cc=max-age=60",
+        "GET ?cc=max-age=60|Authorization: Basic eDp5",
+    ],
     &["GET ?cc=max-age=60,public|Authorization: Basic eDp5", "GET ?cc=max-age=60,public"],
 ];
 
@@ -114,8 +163,20 @@ const MEANT: [(&str, &str); 4] = [
 
 /// Fields of the answers that are compared.
 const FIELDS: [&str; 14] = [
-    "X-Cache", "X-Cache-Detail", "Cache-Control", "ETag", "Last-Modified", "Vary", "Warning", "Expires", "Content-Range",
-    "X-Run", "X-Ignored", "X-Own", "Set-Cookie", "Location",
+    "X-Cache",
+    "X-Cache-Detail",
+    "Cache-Control",
+    "ETag",
+    "Last-Modified",
+    "Vary",
+    "Warning",
+    "Expires",
+    "Content-Range",
+    "X-Run",
+    "X-Ignored",
+    "X-Own",
+    "Set-Cookie",
+    "Location",
 ];
 
 /// The answers to the requests of a row: status, fields and body.
@@ -147,10 +208,7 @@ fn answers(site: &Site, number: usize, row: &[&str]) -> Vec<String> {
 
 fn build(site: &Site) {
     site.script("c", SCRIPT);
-    for name in ["run", "run/count", "run/cache"] {
-        std::fs::create_dir_all(site.root.join(name)).expect("directory");
-        std::fs::set_permissions(site.root.join(name), std::fs::Permissions::from_mode(0o777)).expect("mode");
-    }
+    open_directories(site, &["run", "run/count", "run/cache"]);
 }
 
 fn check(rows: &[&[&str]], configuration: &str) {

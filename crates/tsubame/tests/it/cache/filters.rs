@@ -1,0 +1,85 @@
+//! The place of the cache among filters, access control and logs.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{open_directories, word};
+use crate::harness::mpm::{Mpm, test_name};
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::harness::wire::{Response, get};
+
+const CACHE: &str = "CacheRoot ${ROOT}/run/cache\nCacheEnable disk /\nCacheHeader On\n";
+
+fn site() -> Site {
+    let site = Site::with([("a.html", "<!--#echo var=\"WHO\" -->!"), ("b.txt", "b")]);
+    open_directories(&site, &["run", "run/cache"]);
+    // An old page is taken to be fresh for a while.
+    let page = std::fs::File::options().write(true).open(site.root.join("htdocs/a.html")).expect("page");
+    page.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).expect("time");
+    site
+}
+
+fn ask(server: &Server<'_>, path: &str, fields: &str) -> Response {
+    let mut client = server.client();
+    client.send(get(path).replace("\r\n\r\n", &format!("\r\n{fields}\r\n\r\n")));
+    client.response()
+}
+
+/// What stands before the mark is stored, what stands behind it works on every response.
+#[test]
+fn a_mark_divides_the_filters() {
+    const LINES: &str = "CacheQuickHandler Off\nOptions +Includes\nSetEnvIf X-Who (.*) WHO=$1\n\
+        <Location />\nSSILastModified On\n</Location>\nCacheIgnoreNoLastMod On\nHeader set X-After %{WHO}e\n";
+    for mpm in Mpm::chosen(test_name!()) {
+        for (filters, expected, after) in [
+            (
+                "CACHE;INCLUDES",
+                [("MISS", "me!", "me"), ("HIT", "you!", "you"), ("REVALIDATE", "they!", "they")],
+                "CACHE;INCLUDES",
+            ),
+            (
+                "INCLUDES;CACHE",
+                [("MISS", "me!", "me"), ("HIT", "me!", "you"), ("REVALIDATE", "me!", "they")],
+                "INCLUDES;CACHE",
+            ),
+        ] {
+            let site = site();
+            let server =
+                Server::start(mpm, &site, &format!("{CACHE}{LINES}AddOutputFilterByType {filters} text/html\n"));
+            let requests = ["X-Who: me", "X-Who: you", "X-Who: they\r\nCache-Control: max-age=0"];
+            for (fields, (outcome, body, field)) in requests.into_iter().zip(expected) {
+                let response = ask(&server, "/a.html", fields);
+                assert_eq!((word(&response), &*response.text()), (outcome, body), "{mpm}: {after}, {fields}");
+                assert_eq!(response.field("X-After"), Some(field), "{mpm}: {after}, {fields}");
+            }
+        }
+    }
+}
+
+/// Before the phases nobody asks who may see what is stored: as in Apache, and only there.
+#[test]
+fn access_is_checked_only_after_the_phases() {
+    const LINES: &str = "SetEnvIf X-Key . may\n<Directory ${DOCS}>\nRequire env may\n</Directory>\nHeader set Cache-Control max-age=60\n";
+    for (quick, statuses) in [("On", [403, 200, 200]), ("Off", [403, 200, 403])] {
+        let site = site();
+        let server =
+            Server::start(Mpm::chosen(test_name!())[0], &site, &format!("{CACHE}{LINES}CacheQuickHandler {quick}\n"));
+        server.announce("AH01630");
+        let asked = ["X-No: 1", "X-Key: 1", "X-No: 1"].map(|fields| ask(&server, "/b.txt", fields).status);
+        assert_eq!(asked, statuses, "{quick}");
+        assert_eq!(word(&ask(&server, "/b.txt", "X-Key: 1")), "HIT");
+    }
+}
+
+#[test]
+fn logs_tell_what_the_cache_has_done() {
+    const LINES: &str = "Header set Cache-Control max-age=60\nLogFormat \"%U %>s %B %{cache-status}e\" c\n\
+        CustomLog logs/hits c env=cache-hit\nCustomLog logs/misses c env=cache-miss\n<Location /b.txt/no>\nSetEnv no-cache 1\n</Location>\n";
+    let site = site();
+    let server = Server::start(Mpm::chosen(test_name!())[0], &site, &format!("{CACHE}{LINES}"));
+    let words = [0, 1].map(|_| word(&server.get("/b.txt")).to_string());
+    assert_eq!(words, ["MISS", "HIT"]);
+    drop(server);
+    assert_eq!(site.read_lines("logs/misses"), "/b.txt 200 1 cache miss: attempting entity save\n");
+    assert_eq!(site.read_lines("logs/hits"), "/b.txt 200 1 cache hit\n");
+}
