@@ -267,7 +267,7 @@ const MISSING: &[(&[&str], &str)] = &[
         &["mod_heart", "mod_lbmethod", "mod_proxy"],
         "only HTTP/1.1, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied",
     ),
-    (&["mod_cache"], "responses are not cached yet"),
+    (&["mod_cache_socache"], "responses are cached in files"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the server notifies systemd itself"),
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),

@@ -130,6 +130,13 @@ pub(crate) fn restricts(settings: &SettingsMap) -> Option<bool> {
     Some(!rules.lets_all_in())
 }
 
+impl AuthzDir {
+    /// The first line that lets some clients in and others not.
+    pub(crate) fn distinguishes(&self) -> Option<&Origin> {
+        self.wanted.rules.as_ref()?.distinguishes()
+    }
+}
+
 fn set_merging(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     let table = [("Off", Merging::Off), ("And", Merging::And), ("Or", Merging::Or)];
     let merging = conf::values::one_of(value, &table).ok_or("AuthMerging must be one of: Off | And | Or")?;

@@ -4,6 +4,7 @@
 //! with a [stored response](recall). Otherwise [its response](pending) is examined on its way out, behind the filters of the
 //! content, and stored.
 
+mod examine;
 mod fields;
 mod freshness;
 mod invalidate;
@@ -34,6 +35,7 @@ pub(crate) static MODULE: Module = Module {
             Order::First,
             QuickHandler { claims: is_asked, run: |request, moment| Box::pin(recall::recall(request, moment)) },
         ),
+        Hook::Examine(examine::examine),
         Hook::NamedFilter(&mark::CACHE),
     ],
 };

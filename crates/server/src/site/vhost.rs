@@ -14,7 +14,7 @@ use crate::settings::core::{CoreServer, HostAddress};
 use crate::settings::http2::Http2;
 use crate::settings::merge::Layer;
 use crate::settings::plan::Plan;
-use crate::settings::section::Section;
+use crate::settings::section::{Matcher, Section};
 
 /// A virtual host, or the main server.
 pub struct VirtualHost {
@@ -54,6 +54,14 @@ pub struct VirtualHost {
     pub(crate) locations: Vec<Arc<Section>>,
     pub(crate) access_file_names: Vec<String>,
     pub(crate) plan: Plan,
+}
+
+/// The paths and settings of the sections that have a plain path.
+fn plain(sections: &[Arc<Section>]) -> impl Iterator<Item = (&str, &SettingsMap)> {
+    sections.iter().filter_map(|section| match &section.matcher {
+        Matcher::Path(path) => Some((&**path, &*section.layer.slots)),
+        _ => None,
+    })
 }
 
 impl VirtualHost {
@@ -98,6 +106,16 @@ impl VirtualHost {
     /// A module's settings outside sections.
     pub fn base_settings<S: Settings>(&self) -> &S {
         self.base.slots.get()
+    }
+
+    /// The paths and settings of its `<Directory>` sections that have no wildcards.
+    pub fn directories(&self) -> impl Iterator<Item = (&str, &SettingsMap)> {
+        plain(&self.directories)
+    }
+
+    /// The paths and settings of its `<Location>` sections that have no wildcards.
+    pub fn locations(&self) -> impl Iterator<Item = (&str, &SettingsMap)> {
+        plain(&self.locations)
     }
 
     /// `MaxKeepAliveRequests`; 0: no limit.

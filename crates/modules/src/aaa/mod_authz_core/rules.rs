@@ -219,6 +219,14 @@ impl Group {
     }
 
     /// Passes on the origins of all lines.
+    /// The first line that lets some clients in and others not.
+    pub(super) fn distinguishes(&self) -> Option<&Origin> {
+        self.parts.iter().find_map(|part| match &part.what {
+            What::Require(require) => (require.check.provider.name != ALL.name).then_some(&require.origin),
+            What::Group(group) => group.distinguishes(),
+        })
+    }
+
     pub(super) fn origins(&self, see: &mut dyn FnMut(&Origin)) {
         for part in &self.parts {
             match &part.what {

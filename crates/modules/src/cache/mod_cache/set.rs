@@ -7,6 +7,9 @@ use super::settings::{CacheDir, CacheServer, Enabled, KeyBase, Scope};
 use super::storages;
 use crate::cache::entry::SECOND;
 
+/// Apache's other storage.
+const MISSING: &str = "socache";
+
 /// The sections that Apache does not allow around `CacheEnable` and `CacheDisable`.
 const FORBIDDEN: [(&str, &str); 9] = [
     ("<Directory", "<Directory> section"),
@@ -41,10 +44,15 @@ pub(super) fn enable(cmd: &mut Cmd<'_>, storage: &str, url: Option<&str>) -> Out
         const BELOW: &str = "When in a Location, CacheEnable must specify a path or an URL below that location.";
         return Err(Refusal::argument(2, BELOW));
     }
-    let loaded = cmd.context.language.has_module(&format!("cache_{storage}_module"));
-    let Some(storage) = storages::named(storage).filter(|_| loaded) else {
+    if storage == MISSING {
+        let text = "CacheEnable socache: Tsubame has no mod_cache_socache; mod_cache_disk stores responses in files (CacheEnable disk)";
+        return Err(Refusal::argument(1, text));
+    }
+    let is_loaded = cmd.context.language.has_module(&format!("cache_{storage}_module"));
+    let Some(storage) = storages::named(storage).filter(|_| is_loaded) else {
+        // As in Apache, the server runs without it.
         let text =
-            format!("CacheEnable {storage}: there is no such storage, so nothing is cached; load mod_cache_{storage}");
+            format!("CacheEnable {storage}: no loaded module has such a storage, so nothing is cached by this line");
         cmd.context.note("cache", Level::Warn, text);
         return Ok(());
     };

@@ -71,6 +71,11 @@ impl Scope {
         Scope((!is_foreign).then(|| url.to_string()))
     }
 
+    /// Whether some of them may be below a path.
+    pub(super) fn meets(&self, path: &str) -> bool {
+        self.0.as_deref().is_some_and(|prefix| path.starts_with(prefix) || prefix.starts_with(path))
+    }
+
     pub(super) fn has(&self, path: &str) -> bool {
         self.0.as_deref().is_some_and(|prefix| path.starts_with(prefix))
     }

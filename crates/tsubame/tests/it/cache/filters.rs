@@ -83,3 +83,19 @@ fn logs_tell_what_the_cache_has_done() {
     assert_eq!(site.read_lines("logs/misses"), "/b.txt 200 1 cache miss: attempting entity save\n");
     assert_eq!(site.read_lines("logs/hits"), "/b.txt 200 1 cache hit\n");
 }
+
+#[test]
+fn the_check_finds_rules_that_are_bypassed() {
+    let site = site();
+    let lines = "<Directory ${DOCS}/in>\nRequire user me\n</Directory>\n<Location /out>\nRequire all denied\n</Location>\n\
+        <Location /x>\nCacheEnable disk\nRequire ip 127.0.0.1\n</Location>\n";
+    for (quick, count) in [("On", 2), ("Off", 0)] {
+        site.configure(Mpm::Event, &format!("{CACHE}CacheQuickHandler {quick}\n{lines}"));
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tsubame"));
+        let output = command.args(["check", "-d", site.path(), "-f", "conf/httpd.conf"]).output().expect("run");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let found =
+            ["A stored response goes out", "has no effect while the cache"].map(|text| said.matches(text).count());
+        assert_eq!(found.iter().sum::<usize>(), count, "{said}");
+    }
+}
