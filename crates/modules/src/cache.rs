@@ -8,5 +8,4 @@ pub mod mod_cache;
 pub mod mod_cache_disk;
 pub mod mod_file_cache;
 pub mod mod_socache_shmcb;
-pub(crate) mod shared;
 mod storage;

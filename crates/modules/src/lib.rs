@@ -27,6 +27,7 @@ pub mod metadata;
 pub mod proxy;
 mod run_directory;
 pub mod session;
+mod shared_cache;
 mod slots;
 pub mod ssl;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use server::paths::dir_name;
 use server::{Hook, Module, Request, Server};
 
 use super::passwords::{check_stored, digits};
-use crate::cache::shared::{Key, Slot, Stored, bucket};
+use crate::shared_cache::{Key, Slot, Stored, bucket};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {

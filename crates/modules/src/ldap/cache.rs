@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use sys::shm::Shared;
 
-use crate::cache::shared::{Cache, Key, Slot, Stored, bucket};
+use crate::shared_cache::{Cache, Key, Slot, Stored, bucket};
 
 /// Words per entry: the name of an entry, and a few values.
 const PLACE: usize = 64;

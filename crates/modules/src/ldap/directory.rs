@@ -19,7 +19,7 @@ pub(crate) use super::message::{Aliases, Scope, Search};
 use super::message::{Entry, Question};
 use super::mod_ldap::{Limits, limits};
 use super::{pool, referral};
-use crate::cache::shared::Key;
+use crate::shared_cache::Key;
 use crate::slots::Slot;
 
 /// The part of the directory that a section queries.
