@@ -61,7 +61,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheIgnoreURLSessionIdentifiers", SERVER, Iterate(set::ignore_session), "None", "A space separated list of session identifiers that should be ignored for creating the key of the cached entity."),
     row("CacheLastModifiedFactor", CONF, Take1(set::factor), "0.1", "The factor used to estimate Expires date from LastModified date"),
     row("CacheLock", SERVER, Flag(|c, on| c.server_set(|s: &mut CacheServer| &mut s.lock, on)), "Off", "Enable or disable the thundering herd lock."),
-    row("CacheLockPath", SERVER, Take1(set::lock_path), "/tmp/mod_cache-lock", "The thundering herd lock path. Defaults to the '/mod_cache-lock' directory in the system temp directory."),
+    row("CacheLockPath", SERVER, Take1(set::lock_path), "", "The thundering herd lock path. Defaults to the '/mod_cache-lock' directory in the system temp directory."),
     row("CacheLockMaxAge", SERVER, Take1(set::lock_max_age), shown!(LOCK_MAX_AGE), "Maximum age of any thundering herd lock."),
     row("CacheHeader", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.header, on)), "Off", "Add a X-Cache header to responses. Default is off."),
     row("CacheDetailHeader", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.detail_header, on)), "Off", "Add a X-Cache-Detail header to responses. Default is off."),

@@ -15,7 +15,7 @@ pub(crate) struct Storage {
     /// The response for this key and the fields of this request.
     pub(crate) find: fn(&Request, key: &str) -> Option<Found>,
     /// Begins to store a response of this length under a key; `None`: the storage does not want it.
-    pub(crate) begin: fn(&Request, key: &str, Entry, length: Option<u64>) -> Option<Box<dyn Draft>>,
+    pub(crate) begin: Begin,
     /// Removes all responses under a key.
     pub(crate) remove: fn(&Request, key: &str) -> Job,
     /// How much of a body is stored before it goes out: bytes, and milliseconds after which it goes out anyway; 0 is no limit.
@@ -27,6 +27,9 @@ impl fmt::Debug for Storage {
         f.write_str(self.name)
     }
 }
+
+/// Begins to store a response: its key, its head, and the length of its body.
+type Begin = fn(&Request, &str, Entry, Option<u64>) -> Option<Box<dyn Draft>>;
 
 /// Work on a storage that may block.
 pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;

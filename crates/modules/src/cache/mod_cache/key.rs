@@ -18,7 +18,7 @@ impl KeyBase {
         let (host, port) = match authority.is_empty() {
             true => (None, None),
             false => {
-                let parsed = http::Authority::parse(authority.as_bytes(), false).ok_or_else(unable)?;
+                let parsed = http::Authority::parse(authority.as_bytes(), true).ok_or_else(unable)?;
                 let host = String::from_utf8_lossy(parsed.host).into_owned();
                 (Some(host).filter(|host| !host.is_empty()), parsed.port)
             }
