@@ -63,7 +63,7 @@ fn files_are_shared_with_apache() {
     listed.sort();
     assert_eq!(listed, ["a", "b", "v", "vb"].map(|name| format!("http://k.example/{name}.txt?")));
     clean(&["-t", "-l1B"]);
-    assert_eq!(files(&cache(&site)), [PathBuf::new(); 0]);
+    assert_eq!(files(&cache(&site)), Vec::<PathBuf>::new());
 }
 
 /// Paths, and the most that is stored in bytes. The first two are sent from memory and from a file, the others in pieces.
