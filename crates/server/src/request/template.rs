@@ -54,6 +54,7 @@ impl Request {
             && matches!(self.kind, RequestKind::Main)
             && self.kept_body.is_none()
             && self.page.is_none()
+            && self.caching.is_none()
             && matches!(self.login, Login { user: None, auth_type: None, proof: None, known: None })
             && self.account.script.is_none()
             && self.account.user.is_none()
@@ -117,6 +118,7 @@ impl Request {
             body: RequestBody::default(),
             kept_body: None,
             page: None,
+            caching: None,
             interim: None,
             account: Account::new(self.account.start),
             trace: None,
@@ -132,7 +134,34 @@ impl Request {
 
     /// Becomes like a request that is plain, except for client, account and body.
     fn become_like(&mut self, other: &Request) {
-        let Request { hooks, server, vhost, data, mapped, dir, response, env, notes, .. } = other;
+        let Request {
+            hooks,
+            server,
+            vhost,
+            client: _,
+            kind: _,
+            data,
+            mapped,
+            dir,
+            response,
+            login: _,
+            env,
+            notes,
+            body: _,
+            kept_body: _,
+            page: _,
+            caching: _,
+            interim: _,
+            account: _,
+            trace: _,
+            made,
+            undecided: _,
+            own_variables,
+            beyond_head: _,
+            prepared,
+            template: _,
+            may_prepare_others: _,
+        } = other;
         (self.hooks, self.server, self.vhost) = (hooks, server, vhost);
         self.kind = RequestKind::Main;
         self.data.become_like(data);
@@ -145,12 +174,12 @@ impl Request {
         self.notes.become_like(notes);
         self.login = Login::default();
         self.body = RequestBody::default();
-        (self.kept_body, self.page, self.interim, self.trace) = (None, None, None, None);
-        *self.made.get_mut() = other.made.load(Ordering::Relaxed);
+        (self.kept_body, self.page, self.caching, self.interim, self.trace) = (None, None, None, None, None);
+        *self.made.get_mut() = made.load(Ordering::Relaxed);
         *self.undecided.get_mut() = false;
         *self.beyond_head.get_mut() = false;
-        self.own_variables.clone_from(&other.own_variables);
-        self.prepared.clone_from(&other.prepared);
+        self.own_variables.clone_from(own_variables);
+        self.prepared.clone_from(prepared);
         self.template = None;
         self.may_prepare_others = false;
     }
