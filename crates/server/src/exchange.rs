@@ -108,11 +108,11 @@ impl Exchange {
     /// Makes the response: through phases, handlers and filters, or an error page for a refused head. May be dropped
     /// when the client has gone.
     pub async fn respond(&mut self) -> Response {
-        let prepared = self.request.prepared.as_ref().map(|prepared| prepared.run);
-        match self.refusal {
-            None if let Some(run) = prepared => phases::answer_prepared(&mut self.request, run).await,
-            None => phases::process(&mut self.request).await,
-            Some(refusal) => {
+        let prepared = self.request.prepared.as_ref().map(|prepared| prepared.handler);
+        match (self.refusal, prepared) {
+            (None, Some(handler)) => phases::answer_prepared(&mut self.request, handler).await,
+            (None, None) => phases::process(&mut self.request).await,
+            (Some(refusal), _) => {
                 let status = refusal.status(self.request.data.head.version());
                 phases::refuse(&mut self.request, status).await
             }

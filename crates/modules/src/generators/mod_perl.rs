@@ -329,7 +329,7 @@ fn add_fields(request: &Request, conf: &PerlDir, call: &mut RuntimeCall) {
     call.add("server_admin", request.vhost.admin.as_deref().unwrap_or(http::NO_ADMIN));
     call.add("server_name", &request.server_name());
     call.add("port", &request.server_port().to_string());
-    call.add("remote_ip", &request.client().ip());
+    call.add("remote_ip", request.client().ip());
     call.add("user", request.login.user.as_deref().unwrap_or_default());
     call.add("auth_type", request.login.auth_type.as_deref().unwrap_or_default());
     call.add("document_root", request.document_root());

@@ -178,7 +178,7 @@ impl Attribute {
     fn fetch(&self, request: &Request, value: &mut String) -> Result<(), EvalError> {
         value.clear();
         match self {
-            Attribute::RemoteAddress => value.push_str(&request.client().ip()),
+            Attribute::RemoteAddress => value.push_str(request.client().ip()),
             Attribute::RemoteHost => value.push_str(&request.client_host()?),
             Attribute::ServerAddress => value.push_str(&http::address_text(request.local().ip())),
             Attribute::Uri => value.push_str(&request.data.uri),

@@ -23,11 +23,11 @@
 
 mod heads;
 mod inbox;
+mod sent_head;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::io::Write;
 use std::mem;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -39,23 +39,22 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use http::KnownField;
-use http::h1::framing::{Framing, Persistence};
-use http::h1::response::BadField;
-use http::h2::FieldList;
+use http::h1::framing::Framing;
 use http::name::FieldSet;
 use sys::time::Instant;
 
 use self::heads::KeptHeads;
 use self::inbox::Inbox;
+pub(crate) use self::sent_head::SentHead;
 use crate::exchange::describe::Shown;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::message::response::{Body, FilePart};
-use crate::message::sent::{Delimiter, Persist};
+use crate::message::sent::Delimiter;
 use crate::message::tested_field::{Outcome, are_alike};
 use crate::paths::c_path;
 use crate::request::client::{self, Announced};
-use crate::request::fields_out::{FieldSink, with_date};
+use crate::request::fields_out::with_date;
 use crate::request::hooks::WriteVariable;
 use crate::request::prepared::Prepared;
 use crate::request::{Account, Client, Request, StreamId};
@@ -122,25 +121,6 @@ pub(crate) struct Repeat {
     nobody: Option<Arc<Client>>,
     /// The variables that each request has anew, unless the configuration has set or removed them.
     renewed: Vec<(&'static str, WriteVariable)>,
-}
-
-/// The head of a response as it went out.
-pub(crate) enum SentHead {
-    Http1 {
-        text: Vec<u8>,
-        /// Where its date is.
-        date: usize,
-        /// Where it says how many more requests the connection may carry, if it does.
-        left: Option<Range<usize>>,
-        /// What it says about the connection.
-        persist: Persist,
-        /// The client's wish for the connection.
-        wish: Persistence,
-    },
-    /// The fields without Date, and without compression.
-    Http2(FieldList),
-    /// Each request has another one, over HTTP/1.
-    Another,
 }
 
 /// The content of a response that may be sent again.
@@ -701,81 +681,6 @@ impl Repeat {
             true => change(|repeats| repeats.put(remembered)),
             false => remembered.go_back(),
         }
-    }
-}
-
-impl SentHead {
-    /// That of a response over HTTP/1. `None`: it has no date.
-    pub(crate) fn http1(text: &[u8], persist: Persist, wish: Persistence) -> Option<SentHead> {
-        const DATE: &[u8] = b"\r\nDate: ";
-        let date = memchr::memmem::find(text, DATE)? + DATE.len();
-        let left = persist.announce.and_then(|(timeout, left)| {
-            let (start, left) = (format!("\r\nKeep-Alive: timeout={timeout}, max="), left?.to_string());
-            // The configuration may set such a field, too.
-            let mut all = memchr::memmem::find_iter(text, &start).map(|at| at + start.len());
-            all.next().filter(|_| all.next().is_none()).map(|at| at..at + left.len())
-        });
-        Some(SentHead::Http1 { text: text.to_vec(), date, left, persist, wish })
-    }
-
-    /// Writes the head of a response over HTTP/1 after which the connection has this future. `false`: it must be made anew.
-    pub(crate) fn write(&self, persist: Persist, out: &mut Vec<u8>) -> bool {
-        let SentHead::Http1 { text, left, persist: before, .. } = self else { return false };
-        if persist == *before {
-            out.extend_from_slice(text);
-            return true;
-        }
-        match (persist, before.announce, left) {
-            (Persist { keep: true, announce: Some((timeout, Some(now))) }, Some((same, _)), Some(left))
-                if timeout == same =>
-            {
-                out.extend_from_slice(&text[..left.start]);
-                // A vector takes everything.
-                let _ = write!(out, "{now}");
-                out.extend_from_slice(&text[left.end..]);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// That of a response over HTTP/2. `None`: it cannot be sent again.
-    pub(crate) fn http2(request: &Request, length: Option<u64>) -> Option<SentHead> {
-        let mut recorder = Recorder { fields: FieldList::default(), length };
-        request.fields_out(&mut recorder).ok()?;
-        let fields = recorder.fields;
-        let is_whole = fields.text().is_some() && fields.check_trailers().is_ok();
-        is_whole.then_some(SentHead::Http2(fields))
-    }
-
-    /// How much memory it takes, in bytes.
-    fn len(&self) -> usize {
-        match self {
-            SentHead::Http1 { text, .. } => text.len(),
-            SentHead::Http2(fields) => fields.text().map_or(usize::MAX, <[u8]>::len),
-            SentHead::Another => 0,
-        }
-    }
-}
-
-/// Records the fields of a response.
-struct Recorder {
-    fields: FieldList,
-    /// The length of the body, if the head states it.
-    length: Option<u64>,
-}
-
-impl FieldSink for Recorder {
-    fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
-        let name = name.to_ascii_lowercase();
-        if name != "date" && !http::h2::concerns_http1(&name) {
-            self.fields.push(name.as_bytes(), value.trim_ascii(), usize::MAX);
-        }
-        Ok(())
-    }
-
-    fn own_fields(&mut self) -> Result<(), BadField> {
-        self.length.map_or(Ok(()), |length| self.field("content-length", length.to_string().as_bytes()))
     }
 }
 

@@ -14,7 +14,6 @@ use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::hooks::{Handler, Hooks, ModuleHook, Moment, QuickHandler, ResponseHook, SubrequestTarget};
 use crate::request::phase::Phase;
-use crate::request::prepared::RunHandler;
 use crate::settings::core::{CoreDir, CoreServer, Tri};
 use crate::trace::HANDLER;
 
@@ -57,8 +56,12 @@ pub(crate) async fn process(request: &mut Request) -> Response {
 }
 
 /// Takes a request that begins where the phases have left another one to its handler, and its response through its filters.
-pub(crate) async fn answer_prepared(request: &mut Request, run: RunHandler) -> Response {
-    let result = run_waiting(request, run).await;
+/// `handler`: the place of that.
+pub(crate) async fn answer_prepared(request: &mut Request, handler: usize) -> Response {
+    let result = match request.hooks.handler.get(handler).map(|handler| handler.hook) {
+        Some(Handler::Later { run, .. }) => run_waiting(request, run).await,
+        Some(Handler::Now(_)) | None => HandlerResult::Status(500),
+    };
     finish(request, result).await
 }
 
@@ -389,7 +392,7 @@ async fn run_handlers(request: &mut Request) -> HandlerResult {
         return HandlerResult::Body(Body::Empty);
     }
     filters::on_input(request);
-    for ModuleHook { module, hook } in &request.hooks.handler {
+    for (place, ModuleHook { module, hook }) in request.hooks.handler.iter().enumerate() {
         let result = match hook {
             Handler::Now(handler) => match handler(request) {
                 HandlerResult::Declined => continue,
@@ -411,7 +414,7 @@ async fn run_handlers(request: &mut Request) -> HandlerResult {
             }
             (None, Handler::Later { run, .. }) => {
                 if request.may_prepare_others {
-                    request.prepare_others(*run);
+                    request.prepare_others(place);
                 }
                 run_waiting(request, *run).await
             }
@@ -422,7 +425,7 @@ async fn run_handlers(request: &mut Request) -> HandlerResult {
 }
 
 /// Runs a handler that has to wait.
-async fn run_waiting(request: &mut Request, run: RunHandler) -> HandlerResult {
+async fn run_waiting(request: &mut Request, run: fn(&mut Request) -> Waiting<'_, HandlerResult>) -> HandlerResult {
     runtime::needs_worker().await;
     match run(request).await {
         HandlerResult::Declined => HandlerResult::Status(500),

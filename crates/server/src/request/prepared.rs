@@ -5,15 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use http::name::FieldSet;
 
-use crate::message::response::HandlerResult;
 use crate::message::tested_field::Outcome;
-use crate::request::Request;
-use crate::request::flow::Waiting;
 
 /// What becomes of a request that the phases have prepared, and of others about which they would decide the same.
 pub(crate) struct Prepared {
-    /// The handler that answers it.
-    pub(crate) run: RunHandler,
+    /// The handler that answers it, by its place among all handlers.
+    pub(crate) handler: usize,
     /// The fields of its head that were looked up so far.
     pub(crate) asked: FieldSet,
     /// What other fields of its head have matched.
@@ -22,12 +19,9 @@ pub(crate) struct Prepared {
     pub(super) plan: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Makes the response of a request.
-pub(crate) type RunHandler = fn(&mut Request) -> Waiting<'_, HandlerResult>;
-
 impl Prepared {
     /// Without a plan.
-    pub(super) fn new(run: RunHandler, asked: FieldSet, outcomes: Vec<Outcome>) -> Prepared {
-        Prepared { run, asked, outcomes, plan: OnceLock::new() }
+    pub(super) fn new(handler: usize, asked: FieldSet, outcomes: Vec<Outcome>) -> Prepared {
+        Prepared { handler, asked, outcomes, plan: OnceLock::new() }
     }
 }

@@ -12,7 +12,7 @@ use http::name::FieldSet;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::request::client::{self, Client};
-use crate::request::prepared::{Prepared, RunHandler};
+use crate::request::prepared::Prepared;
 use crate::request::{Account, Login, Mapped, Request, RequestBody, RequestData, RequestKind, ResponseHead};
 
 /// How many requests that have ended a thread keeps for new ones.
@@ -29,8 +29,8 @@ thread_local! {
 
 impl Request {
     /// Lets later requests begin where the phases have left this one, if what they have decided depends on the head and the
-    /// configuration alone. `run`: the handler that comes next.
-    pub(crate) fn prepare_others(&mut self, run: RunHandler) {
+    /// configuration alone. `handler`: the place of the handler that comes next.
+    pub(crate) fn prepare_others(&mut self, handler: usize) {
         let is_plain = self.is_plain() && self.trace.is_none() && self.body.is_none();
         // Nobody would look at the file again.
         let has_file = self.mapped.kept.is_some() || self.mapped.walked.is_some() || self.mapped.is_directory;
@@ -39,7 +39,7 @@ impl Request {
         }
         let asked = if self.data.changed_fields().is_none() { self.data.head.asked() } else { FieldSet::ALL };
         let outcomes = self.data.head.outcomes().get();
-        self.prepared = Some(Arc::new(Prepared::new(run, asked, outcomes)));
+        self.prepared = Some(Arc::new(Prepared::new(handler, asked, outcomes)));
         let mut template = Box::new(self.blank());
         template.become_like(self);
         template.data.head = self.data.head.clone();

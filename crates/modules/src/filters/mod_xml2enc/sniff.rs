@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn charsets_of_pages() {
-        let table: &[(&str, Option<&str>, &[(usize, usize)])] = &[
+        type Row = (&'static str, Option<&'static str>, &'static [(usize, usize)]);
+        let table: &[Row] = &[
             ("<p>", None, &[]),
             ("\u{feff}<p>", Some("utf-8"), &[]),
             ("<?xml version='1.0'?><p>", Some("utf-8"), &[(0, 21)]),

@@ -91,7 +91,7 @@ pub(super) fn packet(request: &Request, destination: &Destination, most: usize) 
     packet.byte(method.and_then(|index| u8::try_from(index + 1).ok()).unwrap_or(NAMED_METHOD));
     packet.text(request.protocol());
     packet.text(path);
-    packet.text(&request.client().ip());
+    packet.text(request.client().ip());
     match request.client_name() {
         Some(name) => packet.text(name),
         None => packet.absent(),
