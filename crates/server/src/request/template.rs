@@ -90,7 +90,9 @@ impl Request {
     /// What the handler has worked out for all requests that begin where this one began; `make` does that once. It may depend on
     /// nothing but the configuration and what the phases have left in the request.
     pub fn plan<T: Any + Send + Sync>(&self, make: impl FnOnce(&Request) -> T) -> Arc<T> {
-        let Some(prepared) = &self.prepared else { return Arc::new(make(self)) };
+        // After an internal redirect it is about another path.
+        let prepared = self.prepared.as_ref().filter(|_| matches!(self.kind, RequestKind::Main));
+        let Some(prepared) = prepared else { return Arc::new(make(self)) };
         if let Some(plan) = prepared.plan.get().and_then(|plan| plan.clone().downcast().ok()) {
             return plan;
         }

@@ -20,6 +20,7 @@ const SECTIONS: &[&str] = &[
     "SetEnvIf User-Agent on a=b\nHeader set X-A yes env=a\nSetEnvIf X-C no proxy-nokeepalive",
     "Header edit Location inner outer\nHeader unset X-A\nHeader always set X-Always yes",
     "ProxyErrorOverride On",
+    "ProxyErrorOverride On\nErrorDocument 404 /0/echo\nErrorDocument 401 /1/fields",
     "AddOutputFilterByType DEFLATE text/html",
     "<If \"%{HTTP:X-C} == 'no'\">\nRequire all denied\n</If>",
     "BrowserMatch one force-proxy-request-1.0\nAddDefaultCharset utf-8",
