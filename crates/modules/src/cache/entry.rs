@@ -34,16 +34,16 @@ impl Entry {
     /// Its age, in seconds (RFC 9111 section 4.2.3).
     pub(crate) fn age(&self, now: Micros) -> i64 {
         let told = self.fields.get("Age").and_then(|text| text.trim().parse().ok()).unwrap_or(0_u32);
-        let apparent = (self.response_time - self.date).max(0);
-        let delay = self.response_time - self.request_time;
+        let apparent = self.response_time.saturating_sub(self.date).max(0);
+        let delay = self.response_time.saturating_sub(self.request_time);
         let initial = apparent.max(i64::from(told) * SECOND).saturating_add(delay);
-        initial.saturating_add(now - self.response_time).max(0) / SECOND
+        initial.saturating_add(now.saturating_sub(self.response_time)).max(0) / SECOND
     }
 
     /// How long it is fresh, in seconds. What a shared cache is told goes before what all are told.
     pub(crate) fn lifetime(&self) -> i64 {
         let Control { s_maxage, max_age, .. } = self.control;
-        s_maxage.or(max_age).unwrap_or((self.expire - self.date) / SECOND)
+        s_maxage.or(max_age).unwrap_or(self.expire.saturating_sub(self.date) / SECOND)
     }
 
     /// Whether it also answers a request with other fields: those that it varies by are the same.

@@ -22,7 +22,7 @@ use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
 use upstream::{Connection, Keep, NoConnection, Room, Stream, pool};
 
-use super::mod_proxy::{BLOCKED, Destination, Scheme, asks_first, fields, host, proxy_error};
+use super::mod_proxy::{BLOCKED, Destination, Forwarded, Scheme, asks_first, fields, host, proxy_error};
 
 use self::connection::{Back, NAME};
 use self::response::{Final, NoResponse};
@@ -248,7 +248,8 @@ fn head(
     let last = last.chain(destination.credentials().map(|value| ("Proxy-Authorization", value)));
     let last = last.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let host = to_bytes(&host);
-    let fields = fields.iter().map(|field| (&*field.name, &*field.value));
+    let is_replaced = |field: &&Forwarded<'_>| field.is_for_proxies() && destination.credentials().is_some();
+    let fields = fields.iter().filter(|field| !is_replaced(field)).map(|field| (&*field.name, &*field.value));
     for (name, value) in [(&b"Host"[..], &*host)].into_iter().chain(fields).chain(last) {
         if head.field(name, value).is_err() {
             let name = from_bytes(name);

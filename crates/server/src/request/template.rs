@@ -18,6 +18,9 @@ use crate::request::{Account, Login, Mapped, Request, RequestBody, RequestData, 
 /// How many requests that have ended a thread keeps for new ones.
 const SPARE_MAX: usize = 128;
 
+/// The most room for texts that a spare request has, in bytes.
+const TEXT_MAX: usize = 8 * 1024;
+
 /// The head of a request that has ended.
 static NO_HEAD: LazyLock<Arc<RequestHead>> = LazyLock::new(Arc::default);
 
@@ -79,7 +82,13 @@ impl Request {
             head.recycle();
         }
         self.client = client::nobody();
-        self.prepared = None;
+        // Open files, and what others share, stay with nobody.
+        self.mapped.clear();
+        self.body = RequestBody::default();
+        (self.kept_body, self.page, self.caching, self.interim, self.prepared) = (None, None, None, None, None);
+        if self.data.uri.capacity() + self.mapped.filename.capacity() > TEXT_MAX {
+            return;
+        }
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < SPARE_MAX {
                 spare.push(self);

@@ -36,7 +36,28 @@ impl KeyBase {
 /// have one key.
 pub(super) fn of(request: &Request) -> String {
     let conf = request.host::<CacheServer>();
-    let base = conf.key_base.get();
+    let target = request.data.sent_target();
+    let path = path_of(&target);
+    let query = request.data.args.as_deref().filter(|_| !conf.ignore_query()).unwrap_or_default();
+    let sessions = conf.ignore_sessions.get().map_or(&[][..], Vec::as_slice);
+    let (path, query) = without_sessions(path, query, sessions);
+    let server = if request.data.forward { server_of(&target) } else { own_name(request) };
+    format!("{server}{path}?{query}")
+}
+
+/// Scheme, host and port of a URL that a forward proxy is asked for.
+fn server_of(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let (scheme, authority) = (scheme.to_ascii_lowercase(), authority.to_ascii_lowercase());
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = if scheme == "https" { ":443" } else { ":80" };
+    format!("{scheme}://{authority}{}", if has_port { "" } else { port })
+}
+
+/// Scheme, name and port of this server.
+fn own_name(request: &Request) -> String {
+    let base = request.host::<CacheServer>().key_base.get();
     let scheme = base.and_then(|base| base.scheme.as_deref()).unwrap_or(request.vhost.scheme);
     let (host, port) = match base.filter(|base| base.host.is_some() || base.port.is_some()) {
         Some(KeyBase { host: Some(host), port, .. }) => (Cow::Borrowed(&**host), *port),
@@ -44,12 +65,7 @@ pub(super) fn of(request: &Request) -> String {
         None => (request.server_name(), Some(request.server_port())),
     };
     let port = port.map_or_else(String::new, |port| format!(":{port}"));
-    let target = request.data.sent_target();
-    let path = path_of(&target);
-    let query = request.data.args.as_deref().filter(|_| !conf.ignore_query()).unwrap_or_default();
-    let sessions = conf.ignore_sessions.get().map_or(&[][..], Vec::as_slice);
-    let (path, query) = without_sessions(path, query, sessions);
-    format!("{scheme}://{host}{port}{path}?{query}")
+    format!("{scheme}://{host}{port}")
 }
 
 /// The path of a target, as it was sent. An authority before it is already in the name of the server.
@@ -85,6 +101,20 @@ fn without_sessions<'a>(mut path: &'a str, query: &'a str, names: &[String]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_of_a_forward_proxy_are_kept_apart() {
+        let table = [
+            ("http://A.example/x", "http://a.example:80"),
+            ("https://a.example/x", "https://a.example:443"),
+            ("http://a.example:81?x", "http://a.example:81"),
+            ("http://[::1]", "http://[::1]:80"),
+            ("HTTP://[::1]:8080/", "http://[::1]:8080"),
+        ];
+        for (url, server) in table {
+            assert_eq!(server_of(url), server, "{url}");
+        }
+    }
 
     #[test]
     fn sessions() {

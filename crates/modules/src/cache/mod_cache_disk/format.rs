@@ -1,6 +1,8 @@
 //! The bytes of a `.header` file, as Apache writes them on machines with 64 bits that put the lowest byte first. On others they
 //! are the same, so that a `CacheRoot` may be shared.
 
+use std::ops::RangeInclusive;
+
 use server::Fields;
 
 use crate::cache::control::Control;
@@ -11,6 +13,8 @@ const VARIANTS: u32 = 5;
 const RESPONSE: u32 = 6;
 /// The numbers of a head, before its texts, in bytes.
 const NUMBERS: usize = 120;
+/// The times that a head may have, so that nobody has to fear their sums; Apache writes 0 for those that it does not know.
+const TIMES: RangeInclusive<i64> = -(i64::MAX / 4)..=i64::MAX / 4;
 /// Bits: there is a body, the response is one to a `HEAD`.
 const HAS_BODY: u32 = 1;
 const HEADER_ONLY: u32 = 2;
@@ -105,14 +109,14 @@ impl Stored {
     fn decode(bytes: &[u8]) -> Option<Stored> {
         let (numbers, rest) = bytes.split_at_checked(NUMBERS)?;
         let number = |at: usize| Some(u64::from_le_bytes(*numbers.get(at..)?.first_chunk()?));
-        let time = |at: usize| Some(number(at)?.cast_signed());
+        let time = |at: usize| Some(number(at)?.cast_signed()).filter(|time| TIMES.contains(time));
         let (key, rest) = rest.split_at_checked(usize::try_from(number(8)?).ok()?)?;
         let (fields, rest) = fields(rest)?;
         let (asked, _) = self::fields(rest)?;
         let bits = number(72)? as u32;
         let graces = Control::of(fields.joined("Cache-Control").as_deref(), None);
         let entry = Entry {
-            status: u16::try_from(number(0)? >> 32).ok()?,
+            status: u16::try_from(number(0)? >> 32).ok().filter(|status| (200..1000).contains(status))?,
             date: time(24)?,
             expire: time(32)?,
             request_time: time(40)?,
@@ -206,6 +210,9 @@ fn fields(bytes: &[u8]) -> Option<(Fields, &[u8])> {
     let mut fields = Fields::default();
     for line in lines {
         let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+        if !http::name::is_valid(name) {
+            return None;
+        }
         fields.add(text(name), text(value[1..].trim_ascii_start()));
     }
     Some((fields, rest))
@@ -245,6 +252,13 @@ mod tests {
         assert_eq!(read.entry.control, stored().entry.control);
         assert_eq!(read.encode(), bytes);
         assert!((0..bytes.len()).all(|end| Head::decode(&bytes[..end]).is_none()));
+        let with = |at: usize, number: &[u8]| {
+            let mut bytes = bytes.clone();
+            bytes[at..at + number.len()].copy_from_slice(number);
+            Head::decode(&bytes)
+        };
+        // Nobody has stored an interim response, or one of the year 290 000.
+        assert!(with(4, &[101, 0]).is_none() && with(24, &i64::MIN.to_le_bytes()).is_none());
     }
 
     #[test]

@@ -7,10 +7,18 @@ const REFUSED: [&str; 6] = ["connection", "date", "keep-alive", "server", "trail
 
 /// The fields in the beginning of a page.
 pub(super) fn fields(page: &[u8]) -> Vec<(String, String)> {
-    let starts = memchr::memchr_iter(b'<', page);
-    let tags = starts.filter_map(|at| tag_end(&page[at..]).map(|end| &page[at..at + end]));
-    let metas = tags.filter(|tag| tag.get(1..5).is_some_and(|name| name.eq_ignore_ascii_case(b"meta")));
-    metas.filter_map(field).collect()
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(b'<', &page[from..]).map(|at| from + at) {
+        from = at + 1;
+        if page.get(from..from + 4).is_some_and(|name| name.eq_ignore_ascii_case(b"meta")) {
+            // If this one has no end, no other has.
+            let Some(end) = tag_end(&page[at..]) else { break };
+            found.extend(field(&page[at..at + end]));
+            from = at + end;
+        }
+    }
+    found
 }
 
 /// The field of an element.
@@ -39,5 +47,7 @@ mod tests {
         let want =
             [("Refresh", "5; url=/x"), ("X-A", "a&b")].map(|(name, value)| (name.to_string(), value.to_string()));
         assert_eq!(fields(page), want);
+        // A look at each tag that does not end would take the square of their number.
+        assert_eq!(fields("<meta".repeat(1_000_000).as_bytes()), []);
     }
 }

@@ -72,8 +72,21 @@ pub(super) fn sniff(text: &[u8]) -> Sniffed {
     if let Some((name, place)) = group(&SHORT, text, 1) {
         add(name, place);
     }
-    sniffed.declarations.sort_by_key(|place| place.start);
+    sniffed.declarations = joined(sniffed.declarations);
     sniffed
+}
+
+/// These places in order; those that overlap are one.
+fn joined(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_by_key(|place| place.start);
+    let mut all: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match all.last_mut().filter(|last| place.start < last.end) {
+            Some(last) => last.end = last.end.max(place.end),
+            None => all.push(place),
+        }
+    }
+    all
 }
 
 /// Where the first of these elements begins.
@@ -96,6 +109,8 @@ mod tests {
         type Row = (&'static str, Option<&'static str>, &'static [(usize, usize)]);
         let table: &[Row] = &[
             ("<p>", None, &[]),
+            // One within the other.
+            ("<meta http-equiv=content-type <meta charset=latin1>x", Some("latin1"), &[(0, 51)]),
             ("\u{feff}<p>", Some("utf-8"), &[]),
             ("<?xml version='1.0'?><p>", Some("utf-8"), &[(0, 21)]),
             ("<?xml version='1.0' encoding='latin1'?>\n<p>", Some("latin1"), &[(0, 40)]),

@@ -13,6 +13,7 @@ const STARTUP: &[&str] = &["Check Configuration", "Post Configuration", "Open Lo
 const REQUESTS: &[&str] = &[
     "Post-Read Request",
     "Header Parse",
+    "Quick Handler",
     "Translate Name",
     "Map to Storage",
     "Check Access",
@@ -36,9 +37,10 @@ const LISTS: [(&str, &str, &[&str]); 2] =
 type NamesOf = fn(&'static Hook) -> &'static [&'static str];
 
 /// The kinds of providers.
-const PROVIDERS: [(&str, NamesOf); 7] = [
+const PROVIDERS: [(&str, NamesOf); 8] = [
     ("authn", authn),
     ("authz", authz),
+    ("cache", |hook| of_group(hook, "cache")),
     ("dav", |hook| of_group(hook, "dav")),
     ("dav-lock", |hook| of_group(hook, "dav-lock")),
     ("proxylbmethod", |hook| of_group(hook, "proxylbmethod")),

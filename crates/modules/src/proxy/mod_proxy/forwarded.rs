@@ -68,6 +68,11 @@ pub(crate) struct Forwarded<'r> {
 }
 
 impl Forwarded<'_> {
+    /// Whether it proves to a proxy who the client is.
+    pub(crate) fn is_for_proxies(&self) -> bool {
+        self.known == Some(KnownField::ProxyAuthorization)
+    }
+
     fn is(&self, known: Option<KnownField>, name: &[u8]) -> bool {
         self.known == known && (known.is_some() || self.name.eq_ignore_ascii_case(name))
     }

@@ -108,6 +108,8 @@ pub(super) fn packet(request: &Request, destination: &Destination, most: usize) 
             .and_then(|index| u16::try_from(index).ok())
         {
             Some(index) => packet.number(CODED + index + 1),
+            // A longer name would begin like the code of another field.
+            None if name.len() >= usize::from(CODED) => return None,
             None => packet.text(name),
         }
         packet.text(value);

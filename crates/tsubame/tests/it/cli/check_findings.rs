@@ -323,7 +323,7 @@ fn aliased_directories_are_looked_at_too() {
 #[test]
 fn the_report_for_programs_has_the_keys_of_its_description() {
     let keys = |value: &Value| -> Vec<String> { value.as_object().expect("an object").keys().cloned().collect() };
-    let (_site, report) = check("Include conf/more.conf\nProxyHTMLEnable On");
+    let (_site, report) = check("Include conf/more.conf\nLuaHookFixups /x.lua f");
     assert_eq!(keys(&report), ["counts", "file", "findings", "limits", "read", "verdict"]);
     assert_eq!(keys(&report["counts"]), ["harmless", "loses", "stops"]);
     assert_eq!(keys(&report["read"]), ["access_files", "directories", "files", "virtual_hosts"]);
@@ -335,7 +335,7 @@ fn the_report_for_programs_has_the_keys_of_its_description() {
             assert_eq!(keys(place), ["file", "included_from", "line"]);
         }
     }
-    let found = find(&report, "directive", "ProxyHTMLEnable");
+    let found = find(&report, "directive", "LuaHookFixups");
     assert_eq!(found["loss"], "feature");
 }
 

@@ -128,5 +128,13 @@ fn every_default_parses() {
 }
 
 /// Defaults that are words about a value instead of one.
-const NO_VALUES: [&str; 6] =
-    ["ListenCoresBucketsRatio", "PerlForkMax", "PerlInterpMax", "PhpProcesses", "ProxyTimeout", "ServerAdmin"];
+const NO_VALUES: [&str; 8] = [
+    "HeartbeatAddress",
+    "HeartbeatListen",
+    "ListenCoresBucketsRatio",
+    "PerlForkMax",
+    "PerlInterpMax",
+    "PhpProcesses",
+    "ProxyTimeout",
+    "ServerAdmin",
+];

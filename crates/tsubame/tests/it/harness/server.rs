@@ -22,9 +22,11 @@ use crate::harness::wait::{DEADLINE, until, within};
 use crate::harness::wire::{Client, Response};
 
 /// Messages of every start, restart and stop.
-const USUAL: [&str; 12] = [
+const USUAL: [&str; 13] = [
     "configured -- resuming normal operations",
     "Server built: ",
+    // Apache, with the modules of heartbeats.
+    "AH02283: Using slotmem from mod_heartmonitor",
     "AH00094: Command line: ",
     "caught SIGTERM, shutting down",
     "caught SIGWINCH, shutting down gracefully",

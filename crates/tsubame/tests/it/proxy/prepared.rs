@@ -16,7 +16,7 @@ use crate::proxy::origin::Origin;
 const SECTIONS: &[&str] = &[
     "",
     "ProxyPreserveHost On\nProxyAddHeaders Off",
-    "RequestHeader set X-A b\nRequestHeader unset Cookie\nHeader set X-B \"%{X-C}i|%{a}e\"",
+    "RequestHeader set X-A b\nRequestHeader unset Cookie\nHeader set X-B \"expr=%{HTTP:X-C}\"",
     "SetEnvIf User-Agent on a=b\nHeader set X-A yes env=a\nSetEnvIf X-C no proxy-nokeepalive",
     "Header edit Location inner outer\nHeader unset X-A\nHeader always set X-Always yes",
     "ProxyErrorOverride On",
