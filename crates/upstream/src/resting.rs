@@ -1,5 +1,5 @@
-//! Idle connections that stay with the reactor of a thread that polls many tasks. The next request need not register the connection
-//! again, and the reactor knows whether the server has closed it.
+//! Idle connections that stay with the reactor of a thread that polls all connections of its process. The next request need not
+//! register the connection again, and the reactor knows whether the server has closed it.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -44,7 +44,8 @@ pub(crate) fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<
 
 /// Lets a connection rest. `Err`: it cannot, or there are enough.
 pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream) -> Result<(), Stream> {
-    if !sys::watch::serves_many() {
+    // Under event the thread that listens may end a response, and the next request is one of another thread.
+    if !sys::watch::serves_many() || !runtime::scoreboard::one_thread_serves_all() {
         return Err(stream);
     }
     RESTING.with_borrow_mut(|resting| {
