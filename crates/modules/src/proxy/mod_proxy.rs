@@ -32,6 +32,7 @@ mod settings;
 mod sharing;
 mod status;
 mod target;
+mod unsent;
 mod unused;
 mod way;
 mod worker;
@@ -50,7 +51,7 @@ pub(crate) use self::destination::timeout;
 pub(crate) use self::forwarded::{Forwarded, HopByHop, asks_first, fields, host, host_name, one_of_each, via};
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
-pub(crate) use self::reverse::{EXPRESS, cookie, location};
+pub(crate) use self::reverse::{EXPRESS, cookie, reversed};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 pub(crate) use self::schemes::port_of;
 pub(crate) use self::set::{add_health_expr, add_health_template};
@@ -60,6 +61,7 @@ use self::settings::{
 };
 pub(crate) use self::status::Status;
 pub(crate) use self::target::Target;
+pub(crate) use self::unsent::Unsent;
 pub(crate) use self::way::{Wanted, find};
 pub(crate) use self::worker::factor;
 

@@ -9,11 +9,10 @@ use std::sync::{Arc, LazyLock};
 
 use http::name::FieldSet;
 
-use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::request::client::{self, Client};
 use crate::request::prepared::Prepared;
-use crate::request::{Account, Login, Mapped, Request, RequestBody, RequestData, RequestKind, ResponseHead};
+use crate::request::{Account, Login, Request, RequestBody, RequestData, RequestKind, Source};
 
 /// How many requests that have ended a thread keeps for new ones.
 const SPARE_MAX: usize = 128;
@@ -43,7 +42,7 @@ impl Request {
         let asked = if self.data.changed_fields().is_none() { self.data.head.asked() } else { FieldSet::ALL };
         let outcomes = self.data.head.outcomes().get();
         self.prepared = Some(Arc::new(Prepared::new(handler, asked, outcomes)));
-        let mut template = Box::new(self.blank());
+        let mut template = self.blank();
         template.become_like(self);
         template.data.head = self.data.head.clone();
         self.template = Some(template);
@@ -68,7 +67,7 @@ impl Request {
     /// A new request with this head, which begins where the phases have left this one.
     pub(crate) fn again(&self, head: Arc<RequestHead>, client: Arc<Client>, account: Account) -> Box<Request> {
         let spare = SPARE.with_borrow_mut(Vec::pop);
-        let mut request = spare.unwrap_or_else(|| Box::new(self.blank()));
+        let mut request = spare.unwrap_or_else(|| self.blank());
         request.become_like(self);
         request.data.head = head;
         request.client = client;
@@ -112,35 +111,11 @@ impl Request {
     }
 
     /// A request of nobody for the same server, without content.
-    fn blank(&self) -> Request {
-        Request {
-            hooks: self.hooks,
-            server: self.server,
-            vhost: self.vhost,
-            client: client::nobody(),
-            kind: RequestKind::Main,
-            data: RequestData::new(NO_HEAD.clone()),
-            mapped: Mapped::default(),
-            dir: self.dir.clone(),
-            response: ResponseHead::default(),
-            login: Login::default(),
-            env: Fields::default(),
-            notes: Fields::default(),
-            body: RequestBody::default(),
-            kept_body: None,
-            page: None,
-            caching: None,
-            interim: None,
-            account: Account::new(self.account.start),
-            trace: None,
-            made: 0.into(),
-            undecided: false.into(),
-            own_variables: Vec::new(),
-            beyond_head: false.into(),
-            prepared: None,
-            template: None,
-            may_prepare_others: false,
-        }
+    fn blank(&self) -> Box<Request> {
+        let Request { server, hooks, vhost, .. } = *self;
+        let source = Source { server, hooks, vhost, client: client::nobody() };
+        let data = RequestData::new(NO_HEAD.clone());
+        Request::new(source, RequestKind::Main, data, Account::new(self.account.start))
     }
 
     /// Becomes like a request that is plain, except for client, account and body.

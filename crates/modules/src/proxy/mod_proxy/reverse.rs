@@ -12,8 +12,20 @@ use super::settings::{ProxyDir, Reverse};
 /// The note with the backend of the host, whose URLs are this server's below `/`.
 pub(crate) const EXPRESS: &str = "proxy-express-backend";
 
+/// The fields with a URL that `ProxyPassReverse` is about.
+const WITH_URL: [&str; 4] = ["Location", "Content-Location", "URI", "Destination"];
+
+/// The value of a field of a backend in the words of this server. `None`: no line is about it.
+pub(crate) fn reversed(request: &Request, name: &str, value: &str) -> Option<String> {
+    match name {
+        name if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(name)) => location(request, value),
+        name if name.eq_ignore_ascii_case("Set-Cookie") => cookie(request, value),
+        _ => None,
+    }
+}
+
 /// A URL of the backend as one of this server. `None`: no line is about it.
-pub(crate) fn location(request: &Request, url: &str) -> Option<String> {
+fn location(request: &Request, url: &str) -> Option<String> {
     if request.data.forward {
         return None;
     }

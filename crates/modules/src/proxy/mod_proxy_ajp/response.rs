@@ -14,10 +14,7 @@ use upstream::{Keep, pool};
 use super::NAME;
 use super::exchange::{Exchange, Failure};
 use super::packet::{Head, Message};
-use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, proxy_error, via};
-
-/// The fields with a URL that `ProxyPassReverse` is about.
-const WITH_URL: [&str; 4] = ["Location", "Content-Location", "URI", "Destination"];
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, cookie, proxy_error, reversed, via};
 
 /// How a connection goes back to those that are kept.
 pub(super) type Back = Option<(Arc<Destination>, Keep)>;
@@ -86,12 +83,9 @@ pub(super) async fn make(
 
 /// Adds a field to the response.
 fn add(request: &mut Request, name: Cow<'static, str>, value: String) {
-    let reversed = match () {
-        () if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(&name)) => location(request, &value),
-        () if name.eq_ignore_ascii_case("Set-Cookie") || name.eq_ignore_ascii_case("Set-Cookie2") => {
-            cookie(request, &value)
-        }
-        () => None,
+    let reversed = match name.eq_ignore_ascii_case("Set-Cookie2") {
+        true => cookie(request, &value),
+        false => reversed(request, &name, &value),
     };
     let (value, response) = (reversed.unwrap_or(value), &mut request.response);
     match () {
@@ -114,19 +108,6 @@ pub(super) fn failed(request: &mut Request, destination: &Destination, failure: 
     let text = format!("AH00878: read response failed from {}: {failure}", destination.server.name);
     request.log(NAME, Level::Error, text);
     proxy_error(request, status, "Error reading from remote server")
-}
-
-/// The body of a response that has none: only its length is known.
-struct Unsent(Option<u64>);
-
-impl BodyStream for Unsent {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(async { None })
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.0
-    }
 }
 
 /// The body of a backend's response, passed on as it comes.

@@ -13,12 +13,10 @@ use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, TextPart, 
 use upstream::http1::{Exchange, Failure};
 
 use super::connection::{Back, NAME, free};
-use crate::proxy::mod_proxy::{Destination, HopByHop, cookie, location, proxy_error, via};
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, proxy_error, reversed, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;
-/// The fields with a URL that `ProxyPassReverse` is about.
-const WITH_URL: [&str; 4] = ["Location", "Content-Location", "URI", "Destination"];
 
 /// Why there is no response to pass on.
 pub(super) enum NoResponse {
@@ -174,12 +172,8 @@ pub(super) fn make(
     }
     request.response.clear_content_type();
     for EndToEnd { known, name, value } in end_to_end(head, bytes) {
-        let reversed = match &*name {
-            name if WITH_URL.iter().any(|one| one.eq_ignore_ascii_case(name)) => location(request, &value),
-            name if name.eq_ignore_ascii_case("Set-Cookie") => cookie(request, &value),
-            _ => None,
-        };
-        let (value, response) = (reversed.map_or(value, Value::from), &mut request.response);
+        let value = reversed(request, &name, &value).map_or(value, Value::from);
+        let response = &mut request.response;
         match known {
             Some(KnownField::ContentType) => response.set_script_type(value.to_string()),
             Some(KnownField::ContentEncoding) => match &mut response.content_encoding {
@@ -249,19 +243,6 @@ pub(super) fn failed(request: &mut Request, destination: &Destination, why: NoRe
         NoResponse::Switched { protocol, asked } => {
             proxy_error(request, 502, &format!("Unexpected Upgrade: {protocol} (expecting {asked})"))
         }
-    }
-}
-
-/// The body of a response to `HEAD`: only its length is known.
-struct Unsent(Option<u64>);
-
-impl BodyStream for Unsent {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(async { None })
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.0
     }
 }
 
