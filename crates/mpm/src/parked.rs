@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use runtime::Stage;
+use runtime::{NextPoller, Stage};
 use sys::event_loop::WakeState;
 
 use crate::stages;
@@ -84,6 +84,8 @@ pub(crate) struct Task {
     wake_state: WakeState,
     /// Being served, and no worker waits with it.
     released: AtomicBool,
+    /// While it is released: the listener may go on with it.
+    is_for_any: AtomicBool,
     number: u64,
     connections: Arc<Connections>,
 }
@@ -110,24 +112,22 @@ impl Task {
     /// the wait. A connection that waits [without a worker](runtime::release_worker) needs none meanwhile: after a wake-up
     /// the listener passes it to one again.
     pub(crate) fn poll_serve(self: &Arc<Self>, waker: &Waker) -> Poll<PollOutcome> {
-        if self.released.swap(false, Ordering::AcqRel) {
-            self.connections.count_released(false);
-        }
-        runtime::is_worker_released();
+        self.take_back();
         if self.poll(waker) {
             return Poll::Ready(PollOutcome::Closed);
         }
-        if self.state.is(Where::Serving) && runtime::is_worker_released() {
+        if self.state.is(Where::Serving) && runtime::worker_released().is_some() {
             self.wake_state.hold();
             if self.poll(&Waker::from(self.clone())) {
                 return Poll::Ready(PollOutcome::Closed);
             }
             if self.state.is(Where::Serving) {
-                self.release();
                 // The connection may now wait for something else; then a worker has to see what that is.
-                match runtime::is_worker_released() {
-                    true => self.rest(),
-                    false => self.call(),
+                let released = runtime::worker_released();
+                self.release(released.unwrap_or(NextPoller::Worker));
+                match released {
+                    Some(_) => self.rest(),
+                    None => self.call(),
                 }
                 return Poll::Ready(PollOutcome::Parked);
             }
@@ -149,10 +149,10 @@ impl Task {
     /// Serves it as the listener, to the end of [`Stage::Serve`], while nothing has to be waited for. A connection that
     /// waits without a worker stays where it is; everything else goes to a worker.
     fn serves_briefly(self: &Arc<Self>) -> PollOutcome {
-        if self.released.load(Ordering::Acquire) {
+        if self.released.load(Ordering::Acquire) && !self.is_for_any.load(Ordering::Acquire) {
             return PollOutcome::Serving;
         }
-        runtime::is_worker_released();
+        self.take_back();
         if runtime::briefly(|| self.poll(&Waker::from(self.clone()))) {
             return PollOutcome::Closed;
         }
@@ -160,16 +160,23 @@ impl Task {
             self.wake_state.hold();
             return self.park();
         }
-        if !runtime::is_worker_released() {
-            return PollOutcome::Serving;
-        }
-        self.release();
+        let Some(next) = runtime::worker_released() else { return PollOutcome::Serving };
+        self.release(next);
         self.rest();
         PollOutcome::Parked
     }
 
-    /// Records that it is served, and that no worker waits with it.
-    fn release(&self) {
+    /// It no longer waits without a worker: this thread polls it.
+    fn take_back(&self) {
+        if self.released.swap(false, Ordering::AcqRel) {
+            self.connections.count_released(false);
+        }
+        runtime::worker_released();
+    }
+
+    /// Records that it is served, that no worker waits with it, and who goes on with it.
+    fn release(&self, next: NextPoller) {
+        self.is_for_any.store(next == NextPoller::Any, Ordering::Release);
         self.released.store(true, Ordering::Release);
         self.connections.count_released(true);
     }

@@ -16,6 +16,6 @@ mod service;
 pub use executor::tick::{self, yield_now};
 pub use executor::{Awaited, CoopBudget, Load, STACK, offload, offload_apart};
 pub use service::{
-    AcceptFilters, Accepted, BumpyLife, Connection, HelperMain, HelperProcess, Service, Stage, Stepping, Tidying,
-    briefly, drain, draining, is_brief, is_worker_released, needs_worker, release_worker,
+    AcceptFilters, Accepted, BumpyLife, Connection, HelperMain, HelperProcess, NextPoller, Service, Stage, Stepping,
+    Tidying, briefly, drain, draining, is_brief, needs_worker, pending_without_worker, release_worker, worker_released,
 };

@@ -9,6 +9,6 @@ pub use accept::AcceptFilters;
 pub use helper_process::{HelperMain, HelperProcess};
 pub use lifetime::BumpyLife;
 pub use stage::{
-    Accepted, Connection, Service, Stage, Stepping, Tidying, briefly, drain, draining, is_brief, is_worker_released,
-    needs_worker, release_worker,
+    Accepted, Connection, NextPoller, Service, Stage, Stepping, Tidying, briefly, drain, draining, is_brief,
+    needs_worker, pending_without_worker, release_worker, worker_released,
 };

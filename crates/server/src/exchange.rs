@@ -19,7 +19,7 @@ use runtime::scoreboard::{Row, ServedRequest, Traffic};
 use sys::time::Instant;
 
 use crate::exchange::describe::Shown;
-use crate::exchange::repeat::{Begun, Repeat};
+use crate::exchange::repeat::{Begun, Repeat, Slot};
 use crate::message::fields::Fields;
 use crate::phases;
 use crate::phases::process::Response;
@@ -40,6 +40,8 @@ pub struct Exchange {
     is_repeat: bool,
     /// What the status page shows of it, if it began right before its handler.
     shown: Option<Arc<Shown>>,
+    /// For what becomes known of its response, if the handler expects such responses to recur.
+    pub(crate) slot: Option<Arc<Slot>>,
 }
 
 /// The bytes of an exchange on the wire.
@@ -74,8 +76,8 @@ impl Exchange {
     }
 
     /// Begins an exchange with a request that is right before its handler.
-    pub(crate) fn prepared(Begun { request, shown }: Begun, row: Row, so_far: u64) -> Exchange {
-        let exchange = Exchange { shown: Some(shown), ..Exchange::new(request, row) };
+    pub(crate) fn prepared(Begun { request, shown, slot, .. }: Begun, row: Row, so_far: u64) -> Exchange {
+        let exchange = Exchange { shown: Some(shown), slot, ..Exchange::new(request, row) };
         exchange.show(so_far);
         exchange
     }
@@ -97,7 +99,7 @@ impl Exchange {
     }
 
     fn new(request: Box<Request>, row: Row) -> Exchange {
-        Exchange { request, row, refusal: None, repeat: None, is_repeat: false, shown: None }
+        Exchange { request, row, refusal: None, repeat: None, is_repeat: false, shown: None, slot: None }
     }
 
     /// Why the head is refused, if it is.

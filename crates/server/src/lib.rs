@@ -75,5 +75,6 @@ pub use request::hooks::{
     WriteVariable,
 };
 pub use request::phase::Phase;
+pub use request::recurring::{Asked, Recurring};
 pub use request::script_use::ScriptUse;
 pub use request::unique::{self, Unique};

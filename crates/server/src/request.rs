@@ -17,6 +17,7 @@ mod mapped;
 mod notes;
 pub mod phase;
 pub(crate) mod prepared;
+pub mod recurring;
 pub(crate) mod script_use;
 mod template;
 mod tunnel;
@@ -44,6 +45,7 @@ pub use crate::message::response_head::{RateLimit, ResponseHead};
 pub use crate::message::sent::Sent;
 use crate::request::hooks::{Caching, Hooks};
 use crate::request::prepared::Prepared;
+use crate::request::recurring::Recurrence;
 use crate::settings::core::CoreDir;
 use crate::settings::merge::{Layer, Merged};
 use crate::site::links::Links;
@@ -152,6 +154,8 @@ pub struct Request {
     pub(crate) template: Option<Box<Request>>,
     /// Whether others that begin where the phases leave this one are worth remembering.
     pub(crate) may_prepare_others: bool,
+    /// Whether its response may recur.
+    pub(crate) recurrence: Recurrence,
 }
 
 /// The user of a request.
@@ -206,6 +210,7 @@ impl Request {
             prepared: None,
             template: None,
             may_prepare_others: false,
+            recurrence: Recurrence::None,
         })
     }
 

@@ -92,10 +92,10 @@ impl Watched {
         }
     }
 
-    /// Waits until the descriptor fails: for a connection, until it is reset. An end of the other side's data is not a
+    /// Ready once the descriptor has failed: a connection, once it is reset. An end of the other side's data is not a
     /// failure.
-    pub async fn failed(&self) -> io::Result<()> {
-        poll_fn(|cx| self.poll(Direction::Failure, cx)).await.map(drop)
+    pub fn poll_failed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(Direction::Failure, cx).map_ok(drop)
     }
 
     /// Waits until the descriptor may be readable.

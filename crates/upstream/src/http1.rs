@@ -114,6 +114,8 @@ pub struct Exchange {
     /// The next piece of the request's body has to come from the client.
     awaiting_client: bool,
     head_length: usize,
+    /// The length of the final head, once that was taken, while it is there.
+    taken: usize,
     /// Received after the head, and not yet looked at.
     undecoded: Bytes,
     /// Decoded, and not yet passed on.
@@ -142,6 +144,7 @@ impl Exchange {
             input_closed: false,
             awaiting_client: false,
             head_length: 0,
+            taken: 0,
             undecoded: Bytes::new(),
             decoded: Bytes::new(),
             rest: Rest::Unknown,
@@ -151,6 +154,12 @@ impl Exchange {
             timeout,
             active: Instant::now(),
         }
+    }
+
+    /// Goes on with a request of which so much of the head has been sent; what has come of the response is in the room.
+    pub(crate) fn begun(stream: Stream, room: Room, head_sent: usize, timeout: Duration) -> Exchange {
+        let has_begun = !room.received.is_empty();
+        Exchange { head_sent, has_begun, ..Exchange::new(stream, room, None, timeout) }
     }
 
     /// Leaves the request's body unread until the server has asked for it with [`ask_for_body`](Self::ask_for_body), or
@@ -209,10 +218,12 @@ impl Exchange {
         let Memory { received, head, .. } = &mut *self.room;
         self.keeps = head.keeps_connection(received);
         let rest = &received[self.head_length..];
+        self.taken = self.head_length;
         self.undecoded = match rest.len() {
             0 => Bytes::new(),
             1..=COPIED_MAX => Bytes::copy_from_slice(rest),
             _ => {
+                self.taken = 0;
                 let mut all = Bytes::from(std::mem::take(received));
                 all.advance(self.head_length);
                 all
@@ -227,6 +238,12 @@ impl Exchange {
         };
         self.rest = rest;
         length
+    }
+
+    /// The head of the request, and the final head of the response with the bytes that it refers to, if they are there still.
+    pub fn heads(&self) -> Option<(&[u8], &ResponseHead, &[u8])> {
+        let Memory { request, received, head } = &*self.room;
+        (self.taken > 0).then(|| (&request[..], head, &received[..self.taken]))
     }
 
     /// The whole body of the response, if it has been received already.

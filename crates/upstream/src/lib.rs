@@ -2,7 +2,8 @@
 //!
 //! [`connect()`] makes a connection, encrypted if the server has [`Tls`], [`pool`] keeps it for a later request, and a
 //! [`Stream`] reads and writes over it.
-//! [`http1`] is one request and its response in HTTP/1.1. Nothing here knows which module has a request to pass on, or
+//! [`http1`] is one request and its response in HTTP/1.1, [`ExpectedExchange`] one whose response is known but for its date and its
+//! content. Nothing here knows which module has a request to pass on, or
 //! what it makes of the response.
 
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@ mod attempt;
 pub mod connect;
 mod connection;
 mod duplex;
+mod expected;
 pub mod http1;
 pub mod pool;
 mod remote;
@@ -26,6 +28,7 @@ pub use attempt::Attempt;
 pub use connect::{NoConnection, connect, connect_either_first, connect_plain};
 pub use connection::Connection;
 pub use duplex::Duplex;
+pub use expected::{ExpectedExchange, ExpectedHead};
 pub use remote::{Address, Keep, Kind, Refuses, RemoteServer, Through, Way};
 pub use room::{Memory, Room};
 pub use shared::{share, tidy};

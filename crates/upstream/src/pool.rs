@@ -89,9 +89,10 @@ pub fn take_stream(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<
     resting::take(kind, keep, within).or_else(|| take(kind, keep, within).map(Stream::new))
 }
 
-/// Like [`give`], for a connection that the thread's reactor may go on watching.
-pub fn give_stream(kind: &Kind, keep: Keep, stream: Stream) {
-    if let Err(stream) = resting::give(kind, keep, stream)
+/// Like [`give`], for a connection that the thread's reactor may go on watching. `by_any`: no worker had to go on with its last
+/// request, nor will with the next one of that kind.
+pub fn give_stream(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) {
+    if let Err(stream) = resting::give(kind, keep, stream, by_any)
         && let Some(connection) = stream.into_connection()
     {
         give(kind, keep, connection);

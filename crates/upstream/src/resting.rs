@@ -42,10 +42,13 @@ pub(crate) fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<
     })
 }
 
-/// Lets a connection rest. `Err`: it cannot, or there are enough.
-pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream) -> Result<(), Stream> {
-    // Under event the thread that listens may end a response, and the next request is one of another thread.
-    if !sys::watch::serves_many() || !runtime::scoreboard::one_thread_serves_all() {
+/// Lets a connection rest, after a request that any thread may have gone on with if `by_any`. `Err`: it cannot, or there are
+/// enough.
+pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Result<(), Stream> {
+    // Under event the thread that listens may end a response, and the next request is one of another thread, unless that
+    // thread takes such requests itself.
+    let is_taken_here = runtime::scoreboard::one_thread_serves_all() || by_any && runtime::is_brief();
+    if !sys::watch::serves_many() || !is_taken_here {
         return Err(stream);
     }
     RESTING.with_borrow_mut(|resting| {

@@ -48,7 +48,9 @@ pub(crate) use self::balancer::{
 };
 pub(crate) use self::blocked::BLOCKED;
 pub(crate) use self::destination::timeout;
-pub(crate) use self::forwarded::{Forwarded, HopByHop, asks_first, fields, host, host_name, one_of_each, via};
+pub(crate) use self::forwarded::{
+    Forwarded, HopByHop, adds_fields, asks_first, fields, host, host_name, one_of_each, via,
+};
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
 pub(crate) use self::reverse::{EXPRESS, cookie, reversed};

@@ -5,6 +5,7 @@
 
 mod connection;
 mod encryption;
+mod recurring;
 mod response;
 mod tunnel;
 
@@ -20,7 +21,7 @@ use http::text::{from_bytes, to_bytes};
 use http::{HeadWriter, KnownField, Version};
 use server::{BodyError, HandlerResult, Module, Request};
 use upstream::http1::{Coding, Exchange, Failure};
-use upstream::{Connection, Keep, NoConnection, Room, Stream, pool};
+use upstream::{Connection, ExpectedExchange, Keep, NoConnection, Room, Stream, pool};
 
 use super::mod_proxy::{BLOCKED, Destination, Forwarded, Scheme, asks_first, fields, host, proxy_error};
 
@@ -73,30 +74,41 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
     let is_single = ["proxy-nokeepalive", "force-proxy-request-1.0"].iter().any(|name| request.env.contains(name));
     let keep = destination.server.keep.filter(|_| !is_single);
     let upgrade = tunnel::wanted(request, &destination);
+    // The backend was asked already, as for a request with this head before.
+    let mut begun = request.take_asked::<Option<ExpectedExchange>>().and_then(|begun| *begun);
     let mut room = Room::take();
-    if let Err(status) = head(request, &destination, body.as_ref(), keep, upgrade.as_deref(), &mut room.request) {
+    if begun.is_none()
+        && let Err(status) = head(request, &destination, body.as_ref(), keep, upgrade.as_deref(), &mut room.request)
+    {
         return HandlerResult::Status(status);
     }
     let may_repeat = body.is_none() && IDEMPOTENT.contains(&&*request.data.method);
     let is_first = request.client().keepalives.load(Ordering::Relaxed) == 0;
     let takes_kept = !(is_first && request.env.contains("proxy-initial-not-pooled"));
     let within = (!may_repeat).then_some(YOUNG);
-    let mut kept = keep.filter(|_| takes_kept).and_then(|keep| pool::take_stream(&destination.kind, keep, within));
+    let mut kept = keep
+        .filter(|_| takes_kept && begun.is_none())
+        .and_then(|keep| pool::take_stream(&destination.kind, keep, within));
     loop {
-        let is_kept = kept.is_some();
-        let stream = match kept.take() {
-            Some(stream) => stream,
-            None => match connect(request, &destination).await {
-                Ok(connection) => Stream::new(connection),
-                Err(answer) => return answer,
-            },
+        let is_kept = kept.is_some() || begun.is_some();
+        let mut exchange = match begun.take() {
+            Some(begun) => begun.into_exchange(destination.timeout),
+            None => {
+                let stream = match kept.take() {
+                    Some(stream) => stream,
+                    None => match connect(request, &destination).await {
+                        Ok(connection) => Stream::new(connection),
+                        Err(answer) => return answer,
+                    },
+                };
+                let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
+                if let Some(attempt) = &destination.attempt {
+                    let body = body.as_ref().and_then(|(body, _)| body.length()).unwrap_or(0);
+                    attempt.add_sent(room.request.len() as u64 + body);
+                }
+                Exchange::new(stream, room, outgoing, destination.timeout)
+            }
         };
-        let outgoing = body.as_ref().map(|(body, coding)| (body.clone(), *coding));
-        if let Some(attempt) = &destination.attempt {
-            let body = body.as_ref().and_then(|(body, _)| body.length()).unwrap_or(0);
-            attempt.add_sent(room.request.len() as u64 + body);
-        }
-        let mut exchange = Exchange::new(stream, room, outgoing, destination.timeout);
         if asks_first(request) {
             exchange.hold_body();
         }

@@ -64,6 +64,7 @@ impl Connections {
                 state,
                 wake_state,
                 released: AtomicBool::new(false),
+                is_for_any: AtomicBool::new(false),
                 number,
                 connections: self.clone(),
             });

@@ -15,6 +15,7 @@ fn task(life: impl Future<Output = ()> + Send + 'static) -> (Arc<Connections>, A
         state: Arc::default(),
         wake_state,
         released: AtomicBool::new(false),
+        is_for_any: AtomicBool::new(false),
         number: 0,
         connections: connections.clone(),
     });

@@ -39,7 +39,7 @@ pub enum Stage {
 pub enum Stepping<'a> {
     /// Already over: nothing had to be waited for.
     Done(Stage),
-    /// The connection waits for its next request, as most do most of the time, in its own memory.
+    /// The connection waits in its own memory: for its next request, as most do most of the time, or for an expected answer.
     Resting(&'a mut dyn Connection),
     /// The stage waits; polling the future to its end gives the next stage.
     Waiting(Pin<Box<dyn Future<Output = Stage> + Send + 'a>>),
@@ -59,7 +59,7 @@ impl Future for Stepping<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Stage> {
         match &mut *self {
             Stepping::Done(stage) => Poll::Ready(*stage),
-            Stepping::Resting(connection) => connection.poll_keep_alive(cx),
+            Stepping::Resting(connection) => connection.poll_resting(cx),
             Stepping::Waiting(stage) => stage.as_mut().poll(cx),
         }
     }
@@ -74,8 +74,8 @@ pub trait Connection: Send {
     /// the end of that stage or of the response; the MPM shows everything else.
     fn step(&mut self, stage: Stage) -> Stepping<'_>;
 
-    /// Waits in [`Stage::KeepAlive`], if its step is [`Stepping::Resting`]: ready with the next stage.
-    fn poll_keep_alive(&mut self, _cx: &mut Context<'_>) -> Poll<Stage> {
+    /// Waits in a stage whose step is [`Stepping::Resting`]: ready with the next stage.
+    fn poll_resting(&mut self, _cx: &mut Context<'_>) -> Poll<Stage> {
         Poll::Ready(Stage::Closed)
     }
 
@@ -127,8 +127,17 @@ pub trait Service: Send + Sync {
     fn before_end(&self);
 }
 
+/// Who may go on with a stage that has waited without a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextPoller {
+    /// A worker: what comes next may take long.
+    Worker,
+    /// Any thread.
+    Any,
+}
+
 thread_local! {
-    static RELEASED: Cell<bool> = const { Cell::new(false) };
+    static RELEASED: Cell<Option<NextPoller>> = const { Cell::new(None) };
 }
 
 /// Waits for a future that only a wake-up can bring on, such as a turn in a queue. If an MPM can poll one request in
@@ -138,15 +147,22 @@ pub async fn release_worker<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|cx| {
         let polled = future.as_mut().poll(cx);
-        RELEASED.set(polled.is_pending() && !NEEDED.take());
+        let is_released = polled.is_pending() && !NEEDED.take();
+        RELEASED.set(is_released.then_some(NextPoller::Worker));
         polled
     })
     .await
 }
 
-/// Whether the future last polled in this thread waits without a worker ([`release_worker`]). For the MPM, which asks
-/// after each poll.
-pub fn is_worker_released() -> bool {
+/// The result of a poll in vain of a stage that neither waits with a worker nor needs one afterwards.
+pub fn pending_without_worker<T>() -> Poll<T> {
+    RELEASED.set(Some(NextPoller::Any));
+    Poll::Pending
+}
+
+/// Whether the stage last polled in this thread waits without a worker ([`release_worker`]), and who goes on. For the MPM,
+/// which asks after each poll.
+pub fn worker_released() -> Option<NextPoller> {
     RELEASED.take()
 }
 

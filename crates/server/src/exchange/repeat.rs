@@ -24,6 +24,7 @@
 mod heads;
 mod inbox;
 mod sent_head;
+mod settled;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -46,6 +47,7 @@ use sys::time::Instant;
 use self::heads::KeptHeads;
 use self::inbox::Inbox;
 pub(crate) use self::sent_head::SentHead;
+pub(crate) use self::settled::{Settled, Slot};
 use crate::exchange::describe::Shown;
 use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
@@ -57,6 +59,7 @@ use crate::request::client::{self, Announced};
 use crate::request::fields_out::with_date;
 use crate::request::hooks::WriteVariable;
 use crate::request::prepared::Prepared;
+use crate::request::recurring::Recurrence;
 use crate::request::{Account, Client, Request, StreamId};
 use crate::site::directory_cache::Walked;
 use crate::site::file_cache::{CachedFile, Content};
@@ -230,12 +233,12 @@ impl Repeats {
     fn take_same(&mut self, text: &[u8], recall: &Recall<'_>) -> Option<Found> {
         let place = usize::from(self.known[self.known_of(recall.hash)]);
         let Remembered { request, repeat } = self.places[place].as_mut()?;
-        let head = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall))?;
+        let kept = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall))?;
         if let Repeated::Prepared = repeat.content {
-            return Some(Found::Prepared(repeat.begin(request, head.clone(), recall)));
+            return Some(Found::Prepared(repeat.begin(request, kept.head.clone(), kept.slot.clone(), recall)));
         }
-        if !Arc::ptr_eq(&request.data.head, head) {
-            request.data.head = head.clone();
+        if !Arc::ptr_eq(&request.data.head, &kept.head) {
+            request.data.head = kept.head.clone();
         }
         self.take(place).map(Found::Taken)
     }
@@ -254,10 +257,10 @@ impl Repeats {
             return self.take(place).map(Found::Taken);
         }
         let head = Arc::new(mem::take(head));
-        let begun = repeat.begin(request, head.clone(), recall);
+        let begun = repeat.begin(request, head.clone(), None, recall);
         if self.seen_heads.has_met(recall.hash) {
             let before = mem::take(&mut repeat.memory);
-            repeat.heads.keep(recall.hash, &head, None);
+            repeat.heads.keep(recall.hash, &head, None, Some(Arc::default()));
             repeat.memory = repeat.own_memory + request.data.head.memory() + repeat.heads.memory();
             self.memory = self.memory + repeat.memory - before;
             let number = self.known_of(recall.hash);
@@ -403,6 +406,10 @@ pub(crate) enum Recalled {
 pub(crate) struct Begun {
     pub(crate) request: Box<Request>,
     pub(super) shown: Arc<Shown>,
+    /// For what becomes known of its response.
+    pub(super) slot: Option<Arc<Slot>>,
+    /// What its response will be if the other server answers as expected; the request has that response already.
+    pub(crate) settled: Option<Arc<Settled>>,
 }
 
 /// A request that had the same response, for a new one, and that response.
@@ -486,7 +493,7 @@ impl Again {
         repeat.memory = 0;
         if let Some(kept) = repeat.heads.get(recall.hash, fields.unwrap_or_else(|| head.text())) {
             // It was not found, because another one has a hash like it.
-            request.data.head = kept.clone();
+            request.data.head = kept.head.clone();
             repeat.place = None;
             return self;
         }
@@ -647,13 +654,18 @@ impl Repeat {
         }
     }
 
-    /// A request with this head, which begins where another one is before its handler.
-    fn begin(&self, prepared: &Request, head: Arc<RequestHead>, recall: &Recall<'_>) -> Begun {
+    /// A request with this head, which begins where another one is before its handler. `slot`: for its response.
+    fn begin(&self, prepared: &Request, head: Arc<RequestHead>, slot: Option<Arc<Slot>>, recall: &Recall<'_>) -> Begun {
         let start = recall.arrived.unwrap_or_else(Instant::now);
         let account = Account::new(start).announced_in(recall.tick);
-        let mut request = prepared.again(head, recall.client.clone(), account);
+        let settled = slot.as_ref().and_then(|slot| slot.get());
+        let response = settled.as_ref().map(|settled| &settled.response);
+        let mut request = prepared.again(head, recall.client.clone(), account, response);
+        if settled.is_none() && slot.as_ref().is_some_and(|slot| slot.is_wanted()) {
+            request.recurrence = Recurrence::Wanted;
+        }
         self.renew(&mut request);
-        Begun { request, shown: self.shown.clone() }
+        Begun { request, shown: self.shown.clone(), slot, settled }
     }
 
     /// Remembers a request that has ended.
@@ -669,7 +681,8 @@ impl Repeat {
         if let Some(head) = Arc::get_mut(&mut request.data.head) {
             head.shrink(if new_head.is_some() { 0 } else { HEAD_MAX });
             if let Some((hash, fields)) = new_head {
-                self.heads.keep(hash, &request.data.head, fields);
+                let slot = matches!(self.content, Repeated::Prepared).then(Arc::default);
+                self.heads.keep(hash, &request.data.head, fields, slot);
                 self.place = None;
             }
         }

@@ -36,6 +36,13 @@ impl TextPart {
     }
 }
 
+impl TextPart {
+    /// Whether this is the same part of the same text.
+    fn is(&self, other: &TextPart) -> bool {
+        Arc::ptr_eq(&self.all, &other.all) && (self.start, self.end) == (other.start, other.end)
+    }
+}
+
 impl Deref for TextPart {
     type Target = str;
 
@@ -54,6 +61,18 @@ impl Deref for Value {
             Value::Own(text) => text,
             Value::Shared(text) => text,
             Value::Part(text) => text,
+        }
+    }
+}
+
+impl Value {
+    fn become_like(&mut self, other: &Value) {
+        match (self, other) {
+            (Value::Own(text), Value::Own(other)) => text.clone_from(other),
+            (Value::Part(text), Value::Part(other)) if text.is(other) => {}
+            (Value::Shared(text), Value::Shared(other)) if Arc::ptr_eq(text, other) => {}
+            (Value::Static(text), Value::Static(other)) => *text = other,
+            (value, other) => *value = other.clone(),
         }
     }
 }
@@ -194,13 +213,17 @@ impl Fields {
         out
     }
 
-    /// Becomes like other fields. Most are empty, or have not been changed.
+    /// Becomes like other fields, and keeps the memory of its own values.
     pub(crate) fn become_like(&mut self, other: &Fields) {
-        if other.is_empty() {
-            self.clear();
-        } else if !self.iter().eq(other.iter()) {
-            self.0.clone_from(&other.0);
+        self.0.truncate(other.0.len());
+        let have = self.0.len();
+        for ((name, value), (new_name, new_value)) in self.0.iter_mut().zip(&other.0) {
+            if *name != *new_name {
+                name.clone_from(new_name);
+            }
+            value.become_like(new_value);
         }
+        self.0.extend_from_slice(&other.0[have..]);
     }
 
     /// How many bytes the names and values have.

@@ -14,6 +14,7 @@ use crate::request::Request;
 use crate::request::flow::{Flow, Waiting};
 use crate::request::hooks::{Handler, Hooks, ModuleHook, Moment, QuickHandler, ResponseHook, SubrequestTarget};
 use crate::request::phase::Phase;
+use crate::request::recurring::Recurrence;
 use crate::settings::core::{CoreDir, CoreServer, Tri};
 use crate::trace::HANDLER;
 
@@ -58,11 +59,19 @@ pub(crate) async fn process(request: &mut Request) -> Response {
 /// Takes a request that begins where the phases have left another one to its handler, and its response through its filters.
 /// `handler`: the place of that.
 pub(crate) async fn answer_prepared(request: &mut Request, handler: usize) -> Response {
+    let tables = request.recurrence.is_wanted().then(|| (request.env.clone(), request.notes.clone()));
     let result = match request.hooks.handler.get(handler).map(|handler| handler.hook) {
         Some(Handler::Later { run, .. }) => run_waiting(request, run).await,
         Some(Handler::Now(_)) | None => HandlerResult::Status(500),
     };
-    finish(request, result).await
+    let Some((env, notes)) = tables else { return finish(request, result).await };
+    // From here on, whoever asks anything else makes the response one that does not recur.
+    request.beyond_head.store(false, Ordering::Relaxed);
+    let response = finish(request, result).await;
+    if !(request.env.iter().eq(env.iter()) && request.notes.iter().eq(notes.iter())) {
+        request.recurrence = Recurrence::None;
+    }
+    response
 }
 
 /// The response to a request that cannot be served: the error document for a status.

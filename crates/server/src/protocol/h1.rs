@@ -48,9 +48,15 @@ impl Connection for Http1Connection {
         match stage {
             Stage::Serve => {
                 self.go_on();
+                if let Some(exchange) = self.unexpected.take() {
+                    return Stepping::waiting(self.answer_prepared(*exchange));
+                }
                 match self.serve_at_once() {
                     Ok(next) => Stepping::Done(next),
-                    Err(Unanswered::Prepared(begun)) => Stepping::waiting(self.answer_prepared(begun)),
+                    Err(Unanswered::Prepared(begun)) => match self.begin_prepared(begun) {
+                        Some(exchange) => Stepping::waiting(self.answer_prepared(exchange)),
+                        None => Stepping::Resting(self),
+                    },
                     Err(Unanswered::New(head)) => Stepping::waiting(self.serve(head)),
                 }
             }
@@ -64,8 +70,8 @@ impl Connection for Http1Connection {
         }
     }
 
-    fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
-        self.poll_next_request(cx)
+    fn poll_resting(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
+        if self.expecting.is_some() { self.poll_expected(cx) } else { self.poll_next_request(cx) }
     }
 
     fn has_input(&self) -> bool {

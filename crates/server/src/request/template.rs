@@ -12,7 +12,8 @@ use http::name::FieldSet;
 use crate::message::head::RequestHead;
 use crate::request::client::{self, Client};
 use crate::request::prepared::Prepared;
-use crate::request::{Account, Login, Request, RequestBody, RequestData, RequestKind, Source};
+use crate::request::recurring::Recurrence;
+use crate::request::{Account, Login, Request, RequestBody, RequestData, RequestKind, ResponseHead, Source};
 
 /// How many requests that have ended a thread keeps for new ones.
 const SPARE_MAX: usize = 128;
@@ -41,9 +42,10 @@ impl Request {
         }
         let asked = if self.data.changed_fields().is_none() { self.data.head.asked() } else { FieldSet::ALL };
         let outcomes = self.data.head.outcomes().get();
-        self.prepared = Some(Arc::new(Prepared::new(handler, asked, outcomes)));
+        self.prepared = Some(Arc::new(Prepared::new(handler, asked, outcomes, &self.response)));
         let mut template = self.blank();
         template.become_like(self);
+        template.response.become_like(&self.response);
         template.data.head = self.data.head.clone();
         self.template = Some(template);
     }
@@ -64,11 +66,18 @@ impl Request {
             && self.account.sent.interim == 0
     }
 
-    /// A new request with this head, which begins where the phases have left this one.
-    pub(crate) fn again(&self, head: Arc<RequestHead>, client: Arc<Client>, account: Account) -> Box<Request> {
+    /// A new request with this head, which begins where the phases have left this one, and perhaps with this response.
+    pub(crate) fn again(
+        &self,
+        head: Arc<RequestHead>,
+        client: Arc<Client>,
+        account: Account,
+        response: Option<&ResponseHead>,
+    ) -> Box<Request> {
         let spare = SPARE.with_borrow_mut(Vec::pop);
         let mut request = spare.unwrap_or_else(|| self.blank());
         request.become_like(self);
+        request.response.become_like(response.unwrap_or(&self.response));
         request.data.head = head;
         request.client = client;
         request.account = account;
@@ -85,6 +94,7 @@ impl Request {
         self.mapped.clear();
         self.body = RequestBody::default();
         (self.kept_body, self.page, self.caching, self.interim, self.prepared) = (None, None, None, None, None);
+        self.recurrence = Recurrence::None;
         if self.data.uri.capacity() + self.mapped.filename.capacity() > TEXT_MAX {
             return;
         }
@@ -118,7 +128,7 @@ impl Request {
         Request::new(source, RequestKind::Main, data, Account::new(self.account.start))
     }
 
-    /// Becomes like a request that is plain, except for client, account and body.
+    /// Becomes like a request that is plain, except for response, client, account and body.
     fn become_like(&mut self, other: &Request) {
         let Request {
             hooks,
@@ -129,7 +139,7 @@ impl Request {
             data,
             mapped,
             dir,
-            response,
+            response: _,
             login: _,
             env,
             notes,
@@ -147,6 +157,7 @@ impl Request {
             prepared,
             template: _,
             may_prepare_others: _,
+            recurrence: _,
         } = other;
         (self.hooks, self.server, self.vhost) = (hooks, server, vhost);
         self.kind = RequestKind::Main;
@@ -155,7 +166,6 @@ impl Request {
         if self.dir.id != dir.id || !std::ptr::eq(self.server, *server) {
             self.dir = dir.clone();
         }
-        self.response.become_like(response);
         self.env.become_like(env);
         self.notes.become_like(notes);
         self.login = Login::default();
@@ -168,5 +178,6 @@ impl Request {
         self.prepared.clone_from(prepared);
         self.template = None;
         self.may_prepare_others = false;
+        self.recurrence = Recurrence::None;
     }
 }

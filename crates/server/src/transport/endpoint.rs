@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use crate::transport::park_state::ParkState;
@@ -66,9 +66,9 @@ pub trait Transport: Endpoint {
         count: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Ends once the client has reset the connection. A client that has only stopped sending waits for its response; that
+    /// Ready once the client has reset the connection. A client that has only stopped sending waits for its response; that
     /// is no reset.
-    fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Whether there are bytes to receive, even if the reactor has not seen them yet.
     fn has_input(&self) -> bool;
@@ -104,11 +104,9 @@ pub(crate) async fn read(transport: &dyn Transport, buffer: &mut Vec<u8>, room: 
 /// The result of `task`; `None` once the client has reset the connection, so that there is nobody to answer.
 pub(crate) async fn unless_reset<T>(transport: &dyn Transport, task: impl Future<Output = T>) -> Option<T> {
     let mut task = pin!(task);
-    // Most tasks do not wait, and then need no watching.
-    let mut reset = None;
     poll_fn(|cx| match task.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => reset.get_or_insert_with(|| transport.reset()).as_mut().poll(cx).map(|()| None),
+        Poll::Pending => transport.poll_reset(cx).map(|()| None),
     })
     .await
 }

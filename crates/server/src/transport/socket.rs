@@ -3,11 +3,9 @@
 //! A connection whose request is there when it is accepted, and which is closed after the response, never enters the
 //! reactor at all.
 
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -85,16 +83,12 @@ impl Transport for Socket {
         })
     }
 
-    fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async {
-            if let Ok(registered) = self.register()
-                && registered.failed().await.is_ok()
-            {
-                return;
-            }
+    fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.register().map(|registered| registered.poll_failed(cx)) {
+            Ok(Poll::Ready(Ok(()))) => Poll::Ready(()),
             // A client that cannot be watched may still be there; the next write will tell.
-            std::future::pending().await
-        })
+            Ok(Poll::Pending | Poll::Ready(Err(_))) | Err(_) => Poll::Pending,
+        }
     }
 
     fn has_input(&self) -> bool {

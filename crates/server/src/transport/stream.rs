@@ -160,8 +160,8 @@ mod tests {
             Poll::Pending
         }
 
-        fn reset(&self) -> TunnelFuture {
-            Box::pin(std::future::pending())
+        fn poll_reset(&self, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
         }
 
         fn has_input(&self) -> bool {

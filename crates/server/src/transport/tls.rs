@@ -262,8 +262,8 @@ impl Transport for Tls {
         }
     }
 
-    fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.socket.reset()
+    fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.socket.poll_reset(cx)
     }
 
     fn park_state(&self) -> &ParkState {

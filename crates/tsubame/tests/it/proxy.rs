@@ -10,6 +10,7 @@ mod html;
 mod http_same_as_apache;
 pub mod origin;
 mod prepared;
+mod recurring;
 pub mod secure_origin;
 mod tls;
 mod tunnels;

@@ -108,7 +108,7 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
         Some(via) => merge(&mut fields, added(b"Via", to_bytes(&via).into_owned())),
         None => {}
     }
-    if request.dir::<ProxyDir>().add_headers() && !request.data.forward {
+    if adds_fields(request) {
         let known = Some(KnownField::XForwardedFor);
         merge(&mut fields, Forwarded { known, ..added(b"X-Forwarded-For", request.client().ip().as_bytes()) });
         if let Some(host) = request.header_bytes(KnownField::Host.into()) {
@@ -117,6 +117,11 @@ pub(crate) fn fields(request: &Request, expects: bool) -> Vec<Forwarded<'_>> {
         merge(&mut fields, added(b"X-Forwarded-Server", to_bytes(&request.vhost.name)));
     }
     fields
+}
+
+/// Whether the next server learns whom the request comes from (`ProxyAddHeaders`).
+pub(crate) fn adds_fields(request: &Request) -> bool {
+    request.dir::<ProxyDir>().add_headers() && !request.data.forward
 }
 
 /// All fields of a request for a server that knows the client's request by its protocol; several of one name are one.

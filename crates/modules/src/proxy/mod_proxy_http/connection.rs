@@ -21,7 +21,7 @@ pub(super) struct Back {
 pub(super) fn free(exchange: Exchange, back: Option<Back>) {
     let (is_reusable, is_over) = (exchange.is_reusable(), exchange.has_sent_request());
     match back.filter(|_| is_reusable) {
-        Some(Back { destination, keep }) => pool::give_stream(&destination.kind, keep, exchange.into_stream()),
+        Some(Back { destination, keep }) => pool::give_stream(&destination.kind, keep, exchange.into_stream(), false),
         None if is_over => exchange.into_connection().into_iter().for_each(Connection::close),
         None => {}
     }

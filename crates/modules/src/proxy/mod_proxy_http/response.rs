@@ -13,6 +13,7 @@ use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, TextPart, 
 use upstream::http1::{Exchange, Failure};
 
 use super::connection::{Back, NAME, free};
+use super::recurring::Exchanged;
 use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, proxy_error, reversed, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
@@ -199,6 +200,12 @@ pub(super) fn make(
     let whole = if exchange.has_sent_request() { exchange.whole() } else { Ok(None) };
     match whole {
         Ok(Some(body)) => {
+            if request.may_recur()
+                && let (Some(back), Some((sent, head, bytes))) = (&back, exchange.heads())
+                && let Some(known) = Exchanged::new(request, (&back.destination, back.keep), sent, (head, bytes), &body)
+            {
+                request.offer_recurring(Arc::new(known));
+            }
             free(exchange, back);
             HandlerResult::Body(if body.is_empty() { Body::Empty } else { Body::Bytes(body) })
         }

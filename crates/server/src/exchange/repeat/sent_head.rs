@@ -44,6 +44,23 @@ impl SentHead {
         Some(SentHead::Http1 { text: text.to_vec(), date, left, persist, wish })
     }
 
+    /// The date in a head of HTTP/1, if it has this length.
+    pub(super) fn date(&self, length: usize) -> Option<&[u8]> {
+        let SentHead::Http1 { text, date, .. } = self else { return None };
+        text.get(*date..date + length).filter(|_| text.get(date + length) == Some(&b'\r'))
+    }
+
+    /// Like [`write`](Self::write), with this date, which is as long as that of the head.
+    pub(crate) fn write_with(&self, date: &[u8], persist: Persist, out: &mut Vec<u8>) -> bool {
+        let SentHead::Http1 { date: at, .. } = self else { return false };
+        let at = out.len() + at;
+        let is_written = self.write(persist, out);
+        if let Some(place) = out.get_mut(at..at + date.len()).filter(|_| is_written) {
+            place.copy_from_slice(date);
+        }
+        is_written
+    }
+
     /// Writes the head of a response over HTTP/1 after which the connection has this future. `false`: it must be made anew.
     pub(crate) fn write(&self, persist: Persist, out: &mut Vec<u8>) -> bool {
         let SentHead::Http1 { text, left, persist: before, .. } = self else { return false };

@@ -12,7 +12,7 @@ use runtime::scoreboard::Workers;
 use sys::time::Instant;
 
 use super::body::Incoming;
-use crate::exchange::repeat::Key;
+use crate::exchange::repeat::{Key, Settled};
 use crate::exchange::{Exchange, RefusedHead, Running};
 use crate::message::interim::Interim;
 use crate::message::tunnel::TunnelFuture;
@@ -20,6 +20,7 @@ use crate::protocol::h1::outgoing::Outgoing;
 use crate::protocol::h2::Http2Connection;
 use crate::request::Client;
 use crate::request::hooks::Preface;
+use crate::request::recurring::Asked;
 use crate::site::vhost::VirtualHost;
 use crate::transport::endpoint::Transport;
 use crate::transport::stream::TunnelTraffic;
@@ -58,6 +59,10 @@ pub(in crate::protocol) struct Http1Connection {
     pub(super) key: Option<Key>,
     /// The body of the request that is being served.
     pub(super) incoming: Option<Incoming>,
+    /// A request whose response another server was asked for that is expected to answer as before.
+    pub(super) expecting: Option<Expecting>,
+    /// A request whose answer was not the expected one: its handler goes on with it.
+    pub(super) unexpected: Option<Box<Exchange>>,
     /// A response of which a part still has to go out.
     pub(super) sending: Option<Box<Sending>>,
     /// The tunnel, if the connection has become one.
@@ -104,6 +109,8 @@ impl Http1Connection {
             behind: 0,
             key: None,
             incoming: None,
+            expecting: None,
+            unexpected: None,
             sending: None,
             tunnel: None,
             upgraded: None,
@@ -113,6 +120,15 @@ impl Http1Connection {
             by_address: None,
         }
     }
+}
+
+/// An exchange, and what its response is expected to be.
+pub(super) struct Expecting {
+    pub(super) exchange: Exchange,
+    pub(super) settled: Arc<Settled>,
+    pub(super) asked: Box<dyn Asked>,
+    /// When the other server has had enough time.
+    pub(super) deadline: Instant,
 }
 
 /// An exchange and the unsent rest of its response.

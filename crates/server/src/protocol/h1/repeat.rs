@@ -2,12 +2,13 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::h1::framing::Persistence;
 use http::{Head, Parse};
 use runtime::{Stage, tick};
 
-use super::connection::{Http1Connection, Sending};
+use super::connection::{Expecting, Http1Connection, Sending};
 use super::head::write_head;
 use super::outgoing::Outgoing;
 use super::write::Composed;
@@ -15,6 +16,8 @@ use crate::exchange::Exchange;
 use crate::exchange::repeat::{Again, Begun, Recall, Recalled, SentHead};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
+use crate::message::sent::Delimiter;
+use crate::request::recurring::Recurrence;
 use crate::transport;
 
 /// How a request goes on whose response is not known.
@@ -102,22 +105,90 @@ impl Http1Connection {
         Ok(again)
     }
 
-    /// Lets the handler of a prepared request answer it, and writes the response.
-    pub(super) async fn answer_prepared(&mut self, mut begun: Begun) -> Stage {
+    /// Begins the exchange of a prepared request. If its response may be known but for its content, asks for that: the connection
+    /// then waits for it in its own memory. Otherwise the handler has to answer.
+    pub(super) fn begin_prepared(&mut self, mut begun: Begun) -> Option<Exchange> {
         let request = &mut begun.request;
         let (table, text) = request.data.head.parts();
         self.wish = Persistence::of(table, text);
         self.received = request.data.head.len();
         self.cut_off = None;
         self.announced = None;
+        let offers_http2 = request.vhost.plan.upgrades && self.may_offer_http2(request);
+        let settled = begun.settled.take();
+        let asked = settled.as_ref().filter(|_| !offers_http2 && self.refused.is_none());
+        let asked = asked.and_then(|settled| settled.known.clone().ask(request));
+        if let (Some(asked), Some(settled)) = (asked, &settled) {
+            let deadline = request.account.start + asked.timeout();
+            let exchange = Exchange::prepared(begun, self.workers.acquire(), self.traffic);
+            self.expecting = Some(Expecting { exchange, settled: settled.clone(), asked, deadline });
+            return None;
+        }
+        if settled.is_some() {
+            request.begin_at_handler(Recurrence::None);
+        }
         if request.vhost.plan.upgrades {
             self.offer_http2(request);
         }
         request.interim = self.interim.take();
-        let mut exchange = Exchange::prepared(begun, self.workers.acquire(), self.traffic);
+        Some(Exchange::prepared(begun, self.workers.acquire(), self.traffic))
+    }
+
+    /// Lets the handler of a prepared request answer it, and writes the response.
+    pub(super) async fn answer_prepared(&mut self, mut exchange: Exchange) -> Stage {
         match transport::unless_reset(&*self.transport, exchange.respond()).await {
             Some(response) => self.write(exchange, response).await,
             None => self.give_up(exchange),
         }
+    }
+
+    /// Waits for the answer of another server that was asked, and sends the response if that is the expected one.
+    pub(super) fn poll_expected(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
+        let Some(expecting) = &mut self.expecting else { return Poll::Ready(Stage::Closed) };
+        let is_expected = match expecting.asked.poll(cx) {
+            Poll::Ready(is_expected) => is_expected,
+            Poll::Pending if self.transport.poll_reset(cx).is_ready() => {
+                let next = self.expecting.take().map(|expecting| self.give_up(expecting.exchange));
+                return Poll::Ready(next.unwrap_or(Stage::Closed));
+            }
+            Poll::Pending if self.timer.poll_passed(cx, expecting.deadline).is_ready() => false,
+            Poll::Pending => return runtime::pending_without_worker(),
+        };
+        let Some(expecting) = self.expecting.take() else { return Poll::Ready(Stage::Closed) };
+        let answered = match is_expected {
+            true => self.send_expected(expecting),
+            false => Err(expecting),
+        };
+        Poll::Ready(answered.unwrap_or_else(|Expecting { mut exchange, asked, .. }| {
+            let is_wanted = exchange.slot.as_ref().is_some_and(|slot| slot.forget());
+            exchange.request.begin_at_handler(Recurrence::Begun(asked.into_begun(), is_wanted));
+            exchange.request.interim = self.interim.take();
+            self.unexpected = Some(Box::new(exchange));
+            Stage::Serve
+        }))
+    }
+
+    /// Sends the response that was expected. `Err`: its head must be made anew.
+    fn send_expected(&mut self, expecting: Expecting) -> Result<Stage, Expecting> {
+        let Expecting { exchange, settled, asked, .. } = &expecting;
+        let (date, body) = asked.answer();
+        let persist = self.persist(&exchange.request, true);
+        let mut front = buffers::take();
+        if !settled.head.write_with(date, persist, &mut front) {
+            buffers::give(front);
+            return Err(expecting);
+        }
+        let (head_len, delimiter) = (front.len() as u64, Delimiter::Length(body.len() as u64));
+        front.extend_from_slice(body);
+        let Expecting { mut exchange, settled, asked, .. } = expecting;
+        let request = &mut exchange.request;
+        settled.complete(request, asked.answer().0);
+        asked.end();
+        exchange.slot.iter().for_each(|slot| slot.confirm());
+        request.account.sent.keepalive = persist.keep;
+        request.account.sent.head = Some((delimiter, persist));
+        let linger = self.lingers(request);
+        let sending = Sending { exchange, outgoing: Outgoing::new(front, None), head_len, keep: persist.keep, linger };
+        Ok(self.send(Composed { sending, stream: None, chunked: false }))
     }
 }

@@ -73,8 +73,8 @@ impl Transport for Script {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
-    fn reset(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(std::future::pending())
+    fn poll_reset(&self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
     }
 
     fn has_input(&self) -> bool {

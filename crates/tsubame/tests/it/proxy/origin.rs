@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// It, as tests see it.
@@ -14,6 +14,7 @@ pub struct Origin {
     /// How many requests have come, whatever became of them.
     pub requests: Arc<AtomicUsize>,
     held: Arc<Mutex<Vec<TcpStream>>>,
+    is_silent: Arc<AtomicBool>,
     /// `None`: for the thread that listens.
     _listening: Option<Arc<Listening>>,
 }
@@ -85,6 +86,7 @@ impl Origin {
             connections: Arc::default(),
             requests: Arc::default(),
             held: Arc::default(),
+            is_silent: Arc::default(),
             _listening: Some(listening),
         };
         let it = Origin { _listening: None, ..origin.clone() };
@@ -104,6 +106,16 @@ impl Origin {
         for stream in self.held.lock().expect("no panic").drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
+    }
+
+    /// How many requests have come.
+    pub fn count(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the next request without an answer.
+    pub fn be_silent_once(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
     }
 
     /// Answers a request for `early` before its body has come, and reads no further; `None`: it is for something else.
@@ -134,8 +146,14 @@ impl Origin {
             if name == "socket" && head.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n") {
                 return shout(stream, &head);
             }
+            if self.is_silent.swap(false, Ordering::Relaxed) {
+                // Until the proxy gives up.
+                return std::io::copy(&mut stream, &mut std::io::sink()).ok().map(drop);
+            }
+            let count = self.count();
             let answer = match ANSWERS.iter().find(|(known, _)| *known == name) {
                 Some((_, answer)) => answer.to_vec(),
+                None if name.starts_with("dated") => dated(name, count, &head),
                 None if name == "end-flood" => b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000),
                 // The request itself.
                 None => {
@@ -152,14 +170,39 @@ impl Origin {
             let ends = name.starts_with("end-");
             let end = answer.windows(4).position(|part| part == b"\r\n\r\n").map(|at| at + 4);
             let length = end.filter(|_| head.starts_with("HEAD ")).unwrap_or(answer.len());
-            stream.write_all(&answer[..length]).ok()?;
-            if ends {
+            if name == "dated-in-parts" {
+                stream.set_nodelay(true).ok()?;
+                answer[..length].chunks(1 + count % 90).try_for_each(|part| stream.write_all(part)).ok()?;
+            } else {
+                stream.write_all(&answer[..length]).ok()?;
+            }
+            if ends || name == "dated-and-gone" && count % 4 == 0 {
                 // Another descriptor of it is held.
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 return None;
             }
         }
     }
+}
+
+/// An answer with a date and a content of its own, each time.
+fn dated(name: &str, count: usize, head: &str) -> Vec<u8> {
+    let mut body = format!("{:02}", count % 100);
+    let mut fields = String::new();
+    match name {
+        "dated-in-lengths" if count % 3 == 0 => body.push_str("longer"),
+        "dated-otherwise" if count % 3 == 0 => fields.push_str("Set-Cookie: third=one\r\n"),
+        "dated-by-number" => fields = format!("X-Number: {count}\r\n"),
+        "dated-twice" => fields.push_str("Date: Mon, 01 Jan 2001 00:00:00 GMT\r\n"),
+        "dated-echo" => body = head.replace("\r\n", "\n"),
+        "dated-and-more" if count % 5 == 0 => body.push_str("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        _ => {}
+    }
+    let (second, length) = (count % 60, if name == "dated-and-more" { 2 } else { body.len() });
+    let date = format!("Date: Mon, 01 Jan 2001 00:00:{second:02} GMT\r\n");
+    let first = if name == "dated-late" { "Server: backend/1\r\nX-A: b\r\n" } else { "" };
+    format!("HTTP/1.1 200 OK\r\n{first}{date}{fields}Content-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
 }
 
 /// Becomes a WebSocket, as far as a proxy knows of one: says its request, and then everything again, louder.

@@ -53,6 +53,17 @@ const PATHS: &[&str] = &[
     "varies",
     "chunked",
     "a%20b",
+    "dated",
+    "dated",
+    "dated",
+    "dated-late",
+    "dated-in-lengths",
+    "dated-otherwise",
+    "dated-by-number",
+    "dated-in-parts",
+    "dated-twice",
+    "dated-and-gone",
+    "dated-and-more",
 ];
 
 /// Fields of requests, some of which decide about the response.

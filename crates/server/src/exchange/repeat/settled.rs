@@ -1,0 +1,120 @@
+//! Responses that [recur](crate::request::recurring), as they go out: all is settled but the date and the content.
+
+use std::mem;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::h1::framing::Persistence;
+
+use super::{HEAD_MAX, SentHead, text_of};
+use crate::message::response::Body;
+use crate::message::response_head::ResponseHead;
+use crate::message::sent::{Delimiter, Persist};
+use crate::request::Request;
+use crate::request::recurring::{Recurrence, Recurring};
+
+/// The most memory that a settled response may take, in bytes.
+pub(super) const SETTLED_MAX: usize = 8 * 1024;
+/// How often in a row a response is settled that does not recur: those of many applications are never the same.
+const TRIES: u8 = 3;
+
+/// A response that goes out again as it did, but for its date and its content.
+pub(crate) struct Settled {
+    /// How to ask for the next one.
+    pub(crate) known: Arc<dyn Recurring>,
+    /// Its head as it went out.
+    pub(crate) head: SentHead,
+    /// Its head, for the logs.
+    pub(super) response: ResponseHead,
+    /// Where its `Date` is among the fields of `response`.
+    date: usize,
+}
+
+/// The settled response to requests with one head, if there is one.
+pub(crate) struct Slot {
+    settled: Mutex<Option<Arc<Settled>>>,
+    tries: AtomicU8,
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot { settled: Mutex::default(), tries: AtomicU8::new(TRIES) }
+    }
+}
+
+impl Slot {
+    fn settled(&self) -> MutexGuard<'_, Option<Arc<Settled>>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self) -> Option<Arc<Settled>> {
+        self.settled().clone()
+    }
+
+    /// Whether it is worth the work to settle a response.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.tries.load(Ordering::Relaxed) > 0
+    }
+
+    /// The response has come as expected.
+    pub(crate) fn confirm(&self) {
+        if self.tries.load(Ordering::Relaxed) < TRIES {
+            self.tries.store(TRIES, Ordering::Relaxed);
+        }
+    }
+
+    /// The response was another one. Returns whether that shall take its place.
+    pub(crate) fn forget(&self) -> bool {
+        *self.settled() = None;
+        self.is_wanted()
+    }
+
+    /// Settles a response whose head was just written, if its handler has offered what it knows, and it depends on nothing else.
+    pub(crate) fn settle(
+        &self,
+        request: &mut Request,
+        head: &[u8],
+        (delimiter, persist): (Delimiter, Persist),
+        wish: Persistence,
+        body: &Body,
+    ) {
+        let Recurrence::Offered(known) = mem::take(&mut request.recurrence) else { return };
+        let Request { response, account, .. } = &*request;
+        // A filter may have made something else of it.
+        let is_its_own = match body {
+            Body::Empty => known.body().is_empty(),
+            Body::Bytes(bytes) => bytes.as_ptr() == known.body().as_ptr() && bytes.len() == known.body().len(),
+            Body::File(_) | Body::Parts(_) | Body::Stream(_) => false,
+        };
+        let is_plain = request.is_plain()
+            && response.rate_limit.is_none()
+            && account.sent.trailers_out.is_empty()
+            && delimiter == Delimiter::Length(known.body().len() as u64);
+        let memory = size_of::<Settled>() + head.len() + known.memory() + text_of(request);
+        if !is_its_own || !is_plain || head.len() > HEAD_MAX || memory > SETTLED_MAX {
+            return;
+        }
+        let Some(date) = response.headers_out.place("Date") else { return };
+        let Some(head) =
+            SentHead::http1(head, persist, wish).filter(|head| head.date(known.date().len()) == Some(known.date()))
+        else {
+            return;
+        };
+        let mut kept = ResponseHead::default();
+        kept.become_like(response);
+        // A string of its own, which each response can change.
+        kept.headers_out.set("Date", kept.headers_out.get("Date").unwrap_or_default().to_string());
+        self.tries.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tries| tries.checked_sub(1)).ok();
+        *self.settled() = Some(Arc::new(Settled { known, head, response: kept, date }));
+    }
+}
+
+impl Settled {
+    /// Completes a request that began with this response: gives it this date.
+    pub(crate) fn complete(&self, request: &mut Request, date: &[u8]) {
+        if let (Some(text), Ok(date)) = (request.response.headers_out.own_mut(self.date), std::str::from_utf8(date)) {
+            text.clear();
+            text.push_str(date);
+        }
+    }
+}

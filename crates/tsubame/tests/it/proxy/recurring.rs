@@ -1,0 +1,102 @@
+//! Responses that a backend sends again and again with the same head: what clients, the backend and the logs see of them is what
+//! they would see of any other.
+
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+
+use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::harness::wait::until;
+use crate::harness::wire::{Client, Response};
+use crate::proxy::origin::Origin;
+
+/// A client at this address.
+fn client_at(ip: Ipv4Addr, server: &Server<'_>) -> Client {
+    let socket = sys::socket::connect_from(Some(IpAddr::V4(ip)), server.address()).expect("a socket");
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false).expect("it blocks");
+    Client::over(stream)
+}
+
+fn seen(response: &Response) -> (u16, String, String) {
+    (response.status, response.field("Date").unwrap_or_default().to_string(), response.text())
+}
+
+under_every_mpm! {
+    /// The date and the content are those of the answer, each time, whatever else the backend may send in between.
+    fn each_has_its_own_content(mpm: Mpm) {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let text = format!("ProxyPass / http://{}/\nLogFormat \"%s %B %{{Date}}o\" own\nCustomLog logs/own own\n", origin.address);
+        let server = Server::start(mpm, &site, &text);
+        let mut expected = Vec::new();
+        let mut client = server.client();
+        for name in ["dated", "dated-late", "dated-otherwise", "dated-in-lengths", "dated-in-parts", "dated-and-gone"] {
+            for _ in 0..12 {
+                let response = client.get(&format!("/{name}"));
+                let (status, date, text) = seen(&response);
+                let count = origin.count();
+                let longer = if name == "dated-in-lengths" && count % 3 == 0 { "longer" } else { "" };
+                assert_eq!(text, format!("{:02}{longer}", count % 100), "{name}");
+                assert_eq!(date, format!("Mon, 01 Jan 2001 00:00:{:02} GMT", count % 60), "{name}");
+                let cookie = response.field("Set-Cookie");
+                assert_eq!(cookie.is_some(), name == "dated-otherwise" && count % 3 == 0, "{name}");
+                expected.push(format!("{status} {} {date}", text.len()));
+            }
+        }
+        let lines = until("all lines of the log", || {
+            let lines: Vec<String> = site.read("logs/own").lines().map(str::to_string).collect();
+            (lines.len() >= expected.len()).then_some(lines)
+        });
+        assert_eq!(lines, expected);
+    }
+
+    /// A request with the head of another client's has its own client's address.
+    fn each_comes_from_its_own_client(mpm: Mpm) {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let text = format!("ProxyPass /app/ http://{0}/\nProxyPass /bare/ http://{0}/\n<Location /bare/>\nProxyAddHeaders Off\n</Location>\n", origin.address);
+        let server = Server::start(mpm, &site, &text);
+        // Prefork's children serve one client each.
+        let most = if mpm == Mpm::Prefork { 1 } else { 4 };
+        for round in 0..4 {
+            let mut clients: Vec<_> = (0..most).map(|at| client_at(Ipv4Addr::new(127, 9, 9, 1 + (at + round) % 4), &server)).collect();
+            for step in 0..8 {
+                let at = step % clients.len();
+                let path = ["app", "app", "bare"][step % 3];
+                let head = format!("GET /{path}/dated-echo HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
+                let text = clients[at].request(head).text();
+                let own = if path == "app" { format!(", 127.9.9.{}", 1 + (at as u8 + round) % 4) } else { String::new() };
+                assert!(text.contains(&format!("\nX-Forwarded-For: 192.0.2.1{own}\n")), "{mpm}: {text}");
+            }
+        }
+    }
+}
+
+/// A backend that has closed its connections gets the request over a new one, and a silent one ends the wait.
+#[test]
+fn a_backend_may_have_gone() {
+    let site = Site::new();
+    let origin = Origin::start(site.ip);
+    let text = format!("ProxyPass / http://{}/ timeout=1\n", origin.address);
+    let server = Server::start(Mpm::Percore, &site, &text);
+    server.allow_everything("a silent backend is logged");
+    let mut client = server.client();
+    for round in 0..4 {
+        for _ in 0..6 {
+            assert_eq!(client.get("/dated").status, 200);
+        }
+        match round {
+            0 | 2 => origin.close_all(),
+            _ => {
+                origin.be_silent_once();
+                assert_eq!(client.get("/dated").status, 504);
+            }
+        }
+    }
+    // What comes too much belongs to no response.
+    for _ in 0..12 {
+        let text = client.get("/dated-and-more").text();
+        assert_eq!(text, format!("{:02}", origin.count() % 100));
+    }
+}

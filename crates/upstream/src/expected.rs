@@ -1,0 +1,139 @@
+//! A request that was sent before, and a response whose head is expected to be the one that came then: what is known of both
+//! need not be written and read again.
+
+use std::ops::Range;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::http1::Exchange;
+use crate::room::{Memory, Room};
+use crate::stream::Stream;
+
+/// The room for a response, in bytes: one that takes more is read as any other.
+const PIECE: usize = 8 * 1024;
+/// The length of a date, as all servers write it (RFC 9110 section 5.6.7).
+const DATE: usize = 29;
+
+/// The head of a response that a server has sent, but for its date, and the length of the body after it.
+#[derive(Debug)]
+pub struct ExpectedHead {
+    text: Vec<u8>,
+    date: Range<usize>,
+    length: usize,
+}
+
+impl ExpectedHead {
+    /// This head, with the value of its only `Date` at this place, and a body of this length. `None`: the value is no date.
+    pub fn new(text: &[u8], date: usize, length: usize) -> Option<ExpectedHead> {
+        let date = date..date.checked_add(DATE)?;
+        let is_date = text.get(date.clone()).is_some_and(is_plain) && text.get(date.end) == Some(&b'\r');
+        is_date.then(|| ExpectedHead { text: text.to_vec(), date, length })
+    }
+
+    /// The value of `Date` when the head came first.
+    pub fn date(&self) -> &[u8] {
+        &self.text[self.date.clone()]
+    }
+
+    /// How much memory it takes, in bytes.
+    pub fn memory(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether these bytes are a response with this head, whatever its date, and its whole body.
+    fn is_all_of(&self, received: &[u8]) -> bool {
+        let Range { start, end } = self.date;
+        let head = self.text.len();
+        received.len() == head + self.length
+            && received[..start] == self.text[..start]
+            && received[end..head] == self.text[end..]
+            && is_plain(&received[start..end])
+    }
+}
+
+/// Whether a value has the characters of a date only.
+fn is_plain(value: &[u8]) -> bool {
+    value.iter().all(|byte| byte.is_ascii_alphanumeric() || b" ,:".contains(byte))
+}
+
+/// A request on its way to a server that is expected to answer as before.
+#[derive(Debug)]
+pub struct ExpectedExchange {
+    stream: Stream,
+    /// The head of the request, and what has come of the response.
+    room: Room,
+    /// How much of the request has been sent.
+    sent: usize,
+}
+
+impl ExpectedExchange {
+    /// Sends the request whose head is in the room.
+    pub fn new(stream: Stream, room: Room) -> ExpectedExchange {
+        ExpectedExchange { stream, room, sent: 0 }
+    }
+
+    /// Ready once something has come, or nothing more can: `true` if the response is the expected one, and
+    /// [whole](Self::response).
+    pub fn poll(&mut self, cx: &mut Context<'_>, expected: &ExpectedHead) -> Poll<bool> {
+        let Memory { request, received, .. } = &mut *self.room;
+        while self.sent < request.len() {
+            match self.stream.poll_write(cx, &request[self.sent..]) {
+                Poll::Ready(Ok(sent)) => self.sent += sent,
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending => break,
+            }
+        }
+        received.reserve(PIECE);
+        self.stream.poll_read(cx, received).map(|read| {
+            read.is_ok() && self.sent == request.len() && !self.stream.has_unsent() && expected.is_all_of(received)
+        })
+    }
+
+    /// The date and the body of the response that has come.
+    pub fn response(&self, expected: &ExpectedHead) -> (&[u8], &[u8]) {
+        let received = &self.room.received;
+        (&received[expected.date.clone()], &received[expected.text.len()..])
+    }
+
+    /// The connection, after the expected response.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// The exchange, whatever has come and will come. `timeout`: how long the server may be silent from now on.
+    pub fn into_exchange(self, timeout: Duration) -> Exchange {
+        Exchange::begun(self.stream, self.room, self.sent, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nDate: Mon, 30 Nov 2026 02:12:13 GMT\r\nContent-Length: 2\r\n\r\n";
+
+    #[test]
+    fn only_the_date_may_differ() {
+        let date = "HTTP/1.1 200 OK\r\nDate: ".len();
+        let expected = ExpectedHead::new(HEAD, date, 2).expect("a date");
+        let with = |head: &[u8], from: &str, to: &str| {
+            let text = String::from_utf8(head.to_vec()).expect("text").replacen(from, to, 1);
+            [text.as_bytes(), b"ab"].concat()
+        };
+        assert!(expected.is_all_of(&with(HEAD, "", "")));
+        assert!(expected.is_all_of(&with(HEAD, "Mon, 30 Nov", "Tue, 01 Dec")));
+        for (from, to) in [
+            ("200", "201"),
+            ("Length: 2", "Length: 3"),
+            ("Mon, 30 Nov 2026 02:12:13 GMT", "Mon, 30 Nov 2026 02:12:13 GM"),
+            ("Mon, 30 Nov 2026 02:12:13 GMT", "Mon, 30 Nov 2026\r\nA: bcdef GMT"),
+            ("Mon, 30 Nov 2026 02:12:13 GMT", "Mon, 30 Nov 2026 02:12:13 G\0T"),
+            ("\r\n\r\n", "\r\nA: b\r\n\r\n"),
+            ("\r\n\r\n", "\r\n\r\nc"),
+        ] {
+            assert!(!expected.is_all_of(&with(HEAD, from, to)), "{to:?}");
+        }
+        assert!(!expected.is_all_of(HEAD) && !expected.is_all_of(&HEAD[..40]) && !expected.is_all_of(b""));
+        assert!(ExpectedHead::new(HEAD, date + 1, 2).is_none() && ExpectedHead::new(HEAD, HEAD.len(), 2).is_none());
+    }
+}
