@@ -17,6 +17,7 @@ mod mapped;
 mod notes;
 pub mod phase;
 pub(crate) mod prepared;
+mod recurrence;
 pub mod recurring;
 pub(crate) mod script_use;
 mod template;
@@ -28,6 +29,7 @@ mod wire;
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -156,6 +158,8 @@ pub struct Request {
     pub(crate) may_prepare_others: bool,
     /// Whether its response may recur.
     pub(crate) recurrence: Recurrence,
+    /// The number of the settled response that it has had, which a later request may have.
+    pub(crate) settled: Option<NonZeroU64>,
 }
 
 /// The user of a request.
@@ -211,6 +215,7 @@ impl Request {
             template: None,
             may_prepare_others: false,
             recurrence: Recurrence::None,
+            settled: None,
         })
     }
 

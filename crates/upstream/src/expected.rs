@@ -56,10 +56,11 @@ fn is_plain(value: &[u8]) -> bool {
     value.iter().all(|byte| byte.is_ascii_alphanumeric() || b" ,:".contains(byte))
 }
 
-/// A request on its way to a server that is expected to answer as before.
-#[derive(Debug)]
+/// A request on its way to a server that is expected to answer as before. Its memory may serve another one later.
+#[derive(Debug, Default)]
 pub struct ExpectedExchange {
-    stream: Stream,
+    /// `None`: it has not begun, or is over.
+    stream: Option<Stream>,
     /// The head of the request, and what has come of the response.
     room: Room,
     /// How much of the request has been sent.
@@ -67,25 +68,29 @@ pub struct ExpectedExchange {
 }
 
 impl ExpectedExchange {
-    /// Sends the request whose head is in the room.
-    pub fn new(stream: Stream, room: Room) -> ExpectedExchange {
-        ExpectedExchange { stream, room, sent: 0 }
+    /// Sends a request over a connection; `head` writes its head.
+    pub fn begin(&mut self, stream: Stream, head: impl FnOnce(&mut Vec<u8>)) {
+        self.room.request.clear();
+        self.room.received.clear();
+        head(&mut self.room.request);
+        (self.stream, self.sent) = (Some(stream), 0);
     }
 
     /// Ready once something has come, or nothing more can: `true` if the response is the expected one, and
     /// [whole](Self::response).
     pub fn poll(&mut self, cx: &mut Context<'_>, expected: &ExpectedHead) -> Poll<bool> {
         let Memory { request, received, .. } = &mut *self.room;
+        let Some(stream) = &mut self.stream else { return Poll::Ready(false) };
         while self.sent < request.len() {
-            match self.stream.poll_write(cx, &request[self.sent..]) {
+            match stream.poll_write(cx, &request[self.sent..]) {
                 Poll::Ready(Ok(sent)) => self.sent += sent,
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
                 Poll::Pending => break,
             }
         }
         received.reserve(PIECE);
-        self.stream.poll_read(cx, received).map(|read| {
-            read.is_ok() && self.sent == request.len() && !self.stream.has_unsent() && expected.is_all_of(received)
+        stream.poll_read(cx, received).map(|read| {
+            read.is_ok() && self.sent == request.len() && !stream.has_unsent() && expected.is_all_of(received)
         })
     }
 
@@ -96,13 +101,13 @@ impl ExpectedExchange {
     }
 
     /// The connection, after the expected response.
-    pub fn into_stream(self) -> Stream {
-        self.stream
+    pub fn end(&mut self) -> Option<Stream> {
+        self.stream.take()
     }
 
     /// The exchange, whatever has come and will come. `timeout`: how long the server may be silent from now on.
-    pub fn into_exchange(self, timeout: Duration) -> Exchange {
-        Exchange::begun(self.stream, self.room, self.sent, timeout)
+    pub fn into_exchange(self, timeout: Duration) -> Option<Exchange> {
+        self.stream.map(|stream| Exchange::begun(stream, self.room, self.sent, timeout))
     }
 }
 

@@ -1,10 +1,12 @@
 //! A server that already runs.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use sys::time::Instant;
 
 use crate::tls::{Tls, TlsIdentity};
@@ -66,7 +68,7 @@ pub struct RemoteServer {
 impl RemoteServer {
     /// What its connections have in common: any of them may carry any of its requests.
     pub fn kind(&self) -> Kind {
-        Kind { address: self.address.clone(), tls: self.tls.as_ref().map(Tls::identity) }
+        Kind::new(self.address.clone(), self.tls.as_ref().map(Tls::identity))
     }
 }
 
@@ -100,15 +102,41 @@ pub struct Through {
 }
 
 /// What interchangeable connections have in common: the address, and everything about their encryption.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Kind {
+#[derive(Clone, Debug)]
+pub struct Kind(Arc<Common>);
+
+/// It, with its hash: connections are looked up for every request.
+#[derive(Debug)]
+struct Common {
     address: Address,
     tls: Option<TlsIdentity>,
+    hash: u64,
 }
 
 impl Kind {
+    fn new(address: Address, tls: Option<TlsIdentity>) -> Kind {
+        static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+        let hash = HASHER.hash_one((&address, &tls));
+        Kind(Arc::new(Common { address, tls, hash }))
+    }
+
     /// The address, if the connections are not encrypted.
     pub(crate) fn plain(&self) -> Option<&Address> {
-        self.tls.is_none().then_some(&self.address)
+        self.0.tls.is_none().then_some(&self.0.address)
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Kind) -> bool {
+        let (one, other) = (&self.0, &other.0);
+        Arc::ptr_eq(one, other) || one.hash == other.hash && one.address == other.address && one.tls == other.tls
+    }
+}
+
+impl Eq for Kind {}
+
+impl Hash for Kind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
     }
 }

@@ -56,12 +56,10 @@ pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Res
             resting.forget(Keep { idle: None, ..keep });
         }
         let Resting { of, count } = resting;
-        if !of.contains_key(kind) {
-            of.insert(kind.clone(), Vec::new());
-        }
-        let Some(kept) = of.get_mut(kind).filter(|kept| kept.len() < keep.max && *count < RESTING_MAX) else {
+        let kept = of.entry(kind.clone()).or_default();
+        if kept.len() >= keep.max || *count >= RESTING_MAX {
             return Err(stream);
-        };
+        }
         kept.push((stream, Instant::now()));
         *count += 1;
         Ok(())

@@ -75,7 +75,7 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
     let keep = destination.server.keep.filter(|_| !is_single);
     let upgrade = tunnel::wanted(request, &destination);
     // The backend was asked already, as for a request with this head before.
-    let mut begun = request.take_asked::<Option<ExpectedExchange>>().and_then(|begun| *begun);
+    let mut begun = request.take_asked::<ExpectedExchange>().and_then(|begun| begun.into_exchange(destination.timeout));
     let mut room = Room::take();
     if begun.is_none()
         && let Err(status) = head(request, &destination, body.as_ref(), keep, upgrade.as_deref(), &mut room.request)
@@ -92,7 +92,7 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
     loop {
         let is_kept = kept.is_some() || begun.is_some();
         let mut exchange = match begun.take() {
-            Some(begun) => begun.into_exchange(destination.timeout),
+            Some(exchange) => exchange,
             None => {
                 let stream = match kept.take() {
                     Some(stream) => stream,

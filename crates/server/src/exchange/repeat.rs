@@ -25,6 +25,7 @@ mod heads;
 mod inbox;
 mod sent_head;
 mod settled;
+mod size;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -48,8 +49,8 @@ use self::heads::KeptHeads;
 use self::inbox::Inbox;
 pub(crate) use self::sent_head::SentHead;
 pub(crate) use self::settled::{Settled, Slot};
+use self::size::{HEAD_MAX, text_of};
 use crate::exchange::describe::Shown;
-use crate::message::fields::Fields;
 use crate::message::head::RequestHead;
 use crate::message::response::{Body, FilePart};
 use crate::message::sent::Delimiter;
@@ -74,13 +75,9 @@ const SMALL: Size = Size { sets: 16, memory: 384 * 1024 };
 const LARGE: Size = Size { sets: 256, memory: 6 * 1024 * 1024 };
 /// About what a request takes, in bytes.
 const USUAL: usize = 4 * 1024;
-/// What a field takes beside its name and its value, in bytes.
-const EACH_FIELD: usize = 48;
 /// The fields in which heads agree that have the same response, whether they were looked up or not: the second decides about the
 /// connection.
 const AGREED: FieldSet = FieldSet::of(Some(KnownField::Host)).and(FieldSet::of(Some(KnownField::Connection)));
-/// The longest heads of a request and of its response that are remembered, in bytes.
-const HEAD_MAX: usize = 2048;
 /// The most text that a remembered request may have beside its head, and the most in the access files on its way, in bytes: a
 /// file `.htaccess` can make megabytes.
 const TEXT_MAX: usize = 8 * 1024;
@@ -535,21 +532,6 @@ fn renewed(request: &Request) -> Vec<(&'static str, WriteVariable)> {
     all.filter(|(name, _)| is_own(name)).copied().collect()
 }
 
-/// How much text a request has beside its head, in bytes.
-fn text_of(request: &Request) -> usize {
-    let Request { data, mapped, response, env, notes, .. } = request;
-    let tables =
-        [Some(env), Some(notes), Some(&response.headers_out), Some(&response.err_headers_out), data.changed_fields()];
-    let lists = [&response.output_filters, &response.content_languages, &mapped.input_filters];
-    let texts = [&mapped.filename, &mapped.path_info, &data.uri];
-    let optional = [&data.args, &data.hostname, &response.vlist_validator];
-    let size = |fields: &Fields| fields.size() + fields.iter().count() * EACH_FIELD;
-    tables.into_iter().flatten().map(size).sum::<usize>()
-        + optional.into_iter().flatten().map(String::len).sum::<usize>()
-        + lists.into_iter().flatten().chain(texts).map(String::len).sum::<usize>()
-        + response.allowed.iter().flatten().map(String::len).sum::<usize>()
-}
-
 /// Whether the file and the way to it are as they were, by the same questions that the phases ask.
 fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> bool {
     let Account { tick, start, .. } = request.account;
@@ -659,7 +641,7 @@ impl Repeat {
         let start = recall.arrived.unwrap_or_else(Instant::now);
         let account = Account::new(start).announced_in(recall.tick);
         let settled = slot.as_ref().and_then(|slot| slot.get());
-        let response = settled.as_ref().map(|settled| &settled.response);
+        let response = settled.as_ref().map(|settled| (settled.number, &settled.response));
         let mut request = prepared.again(head, recall.client.clone(), account, response);
         if settled.is_none() && slot.as_ref().is_some_and(|slot| slot.is_wanted()) {
             request.recurrence = Recurrence::Wanted;

@@ -2,19 +2,16 @@
 //! content. What the phases and filters make of such a response is known once one has gone through them.
 //!
 //! The handler knows the other server, and what it sends; whoever answers the client knows what became of that. A handler
-//! [offers](Request::offer_recurring) what it knows. Later requests with that head then begin by asking the other server
+//! [offers](crate::Request::offer_recurring) what it knows. Later requests with that head then begin by asking the other server
 //! ([`Recurring::ask`]). If it answers as expected, the response goes out as it did; otherwise the request begins at its handler,
-//! which [goes on](Request::take_asked) with what has come.
+//! which [goes on](crate::Request::take_asked) with what has come.
 
 use std::any::Any;
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-
-use super::Request;
 
 /// What a handler knows about a response that may recur.
 pub trait Recurring: Send + Sync {
@@ -27,9 +24,9 @@ pub trait Recurring: Send + Sync {
     /// How much memory it takes, in bytes.
     fn memory(&self) -> usize;
 
-    /// Asks the other server for another such response, without waiting. `None`: that is not possible at present, and nothing was
-    /// sent.
-    fn ask(self: Arc<Self>, request: &Request) -> Option<Box<dyn Asked>>;
+    /// Asks the other server for another such response, without waiting, for a client at this address. `None`: that is not
+    /// possible at present, and nothing was sent.
+    fn ask(self: Arc<Self>, ip: &str) -> Option<Box<dyn Asked>>;
 }
 
 /// A request for a response that may recur, on its way to the other server.
@@ -73,45 +70,5 @@ impl Recurrence {
     /// Whether the handler has offered what it knows.
     pub(crate) fn is_offered(&self) -> bool {
         matches!(self, Recurrence::Offered(_))
-    }
-}
-
-impl Request {
-    /// Whether the handler may [offer](Request::offer_recurring) what it knows about the response.
-    pub fn may_recur(&self) -> bool {
-        matches!(self.recurrence, Recurrence::Wanted)
-    }
-
-    /// Offers what the handler knows about the response that it is about to return. With it the handler promises: whenever the
-    /// other server answers as expected, it would make this response, with the new date and the new body, of any request that
-    /// begins where this one began, and has its head.
-    pub fn offer_recurring(&mut self, known: Arc<dyn Recurring>) {
-        if self.may_recur() {
-            self.recurrence = Recurrence::Offered(known);
-        }
-    }
-
-    /// What has come of an answer that was not the expected one, if the other server was asked already.
-    pub fn take_asked<T: Any>(&mut self) -> Option<Box<T>> {
-        match mem::take(&mut self.recurrence) {
-            Recurrence::Begun(begun, is_wanted) => {
-                if is_wanted {
-                    self.recurrence = Recurrence::Wanted;
-                }
-                begun.downcast().ok()
-            }
-            other => {
-                self.recurrence = other;
-                None
-            }
-        }
-    }
-
-    /// The response becomes what it was before the handler.
-    pub(crate) fn begin_at_handler(&mut self, recurrence: Recurrence) {
-        if let Some(prepared) = &self.prepared {
-            self.response.become_like(&prepared.response);
-        }
-        self.recurrence = recurrence;
     }
 }

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem;
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 
@@ -66,18 +67,25 @@ impl Request {
             && self.account.sent.interim == 0
     }
 
-    /// A new request with this head, which begins where the phases have left this one, and perhaps with this response.
+    /// A new request with this head, which begins where the phases have left this one, and perhaps with a response that is
+    /// settled: its number and its head.
     pub(crate) fn again(
         &self,
         head: Arc<RequestHead>,
         client: Arc<Client>,
         account: Account,
-        response: Option<&ResponseHead>,
+        settled: Option<(NonZeroU64, &ResponseHead)>,
     ) -> Box<Request> {
         let spare = SPARE.with_borrow_mut(Vec::pop);
         let mut request = spare.unwrap_or_else(|| self.blank());
-        request.become_like(self);
-        request.response.become_like(response.unwrap_or(&self.response));
+        match settled {
+            // It was just like this when it ended.
+            Some((number, _)) if request.settled.take() == Some(number) => request.forget_questions(),
+            _ => {
+                request.become_like(self);
+                request.response.become_like(settled.map_or(&self.response, |(_, response)| response));
+            }
+        }
         request.data.head = head;
         request.client = client;
         request.account = account;
@@ -90,11 +98,13 @@ impl Request {
             head.recycle();
         }
         self.client = client::nobody();
-        // Open files, and what others share, stay with nobody.
-        self.mapped.clear();
-        self.body = RequestBody::default();
-        (self.kept_body, self.page, self.caching, self.interim, self.prepared) = (None, None, None, None, None);
-        self.recurrence = Recurrence::None;
+        if self.settled.is_none() {
+            // Open files, and what others share, stay with nobody.
+            self.mapped.clear();
+            self.body = RequestBody::default();
+            (self.kept_body, self.page, self.caching, self.interim, self.prepared) = (None, None, None, None, None);
+            self.recurrence = Recurrence::None;
+        }
         if self.data.uri.capacity() + self.mapped.filename.capacity() > TEXT_MAX {
             return;
         }
@@ -158,6 +168,7 @@ impl Request {
             template: _,
             may_prepare_others: _,
             recurrence: _,
+            settled: _,
         } = other;
         (self.hooks, self.server, self.vhost) = (hooks, server, vhost);
         self.kind = RequestKind::Main;
@@ -172,12 +183,18 @@ impl Request {
         self.body = RequestBody::default();
         (self.kept_body, self.page, self.caching, self.interim, self.trace) = (None, None, None, None, None);
         *self.made.get_mut() = made.load(Ordering::Relaxed);
-        *self.undecided.get_mut() = false;
-        *self.beyond_head.get_mut() = false;
+        self.forget_questions();
         self.own_variables.clone_from(own_variables);
         self.prepared.clone_from(prepared);
         self.template = None;
         self.may_prepare_others = false;
         self.recurrence = Recurrence::None;
+        self.settled = None;
+    }
+
+    /// Nobody has asked anything yet.
+    fn forget_questions(&mut self) {
+        *self.undecided.get_mut() = false;
+        *self.beyond_head.get_mut() = false;
     }
 }

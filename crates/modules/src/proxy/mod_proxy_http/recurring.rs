@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::KnownField;
 use http::h1::received::ResponseHead;
 use server::{Asked, Recurring, Request};
-use upstream::{ExpectedExchange, ExpectedHead, Keep, Room, pool};
+use upstream::{ExpectedExchange, ExpectedHead, Keep, pool};
 
 use crate::proxy::mod_proxy::{Destination, adds_fields};
 
@@ -75,27 +75,29 @@ impl Recurring for Exchanged {
         size_of::<Exchanged>() + self.request.len() + self.head.memory() + self.body.len()
     }
 
-    fn ask(self: Arc<Self>, request: &Request) -> Option<Box<dyn Asked>> {
+    fn ask(self: Arc<Self>, ip: &str) -> Option<Box<dyn Asked>> {
         let stream = pool::take_stream(&self.destination.kind, self.keep, None)?;
-        let mut room = Room::take();
-        let head = &mut room.request;
-        match &self.client {
+        let mut expecting = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        expecting.exchange.begin(stream, |head| match &self.client {
             None => head.extend_from_slice(&self.request),
             Some(client) => {
                 head.extend_from_slice(&self.request[..client.start]);
-                head.extend_from_slice(request.client().ip().as_bytes());
+                head.extend_from_slice(ip.as_bytes());
                 head.extend_from_slice(&self.request[client.end..]);
             }
-        }
-        let mut expecting = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        expecting.0 = Some((ExpectedExchange::new(stream, room), self));
+        });
+        expecting.known = Some(self);
         Some(expecting)
     }
 }
 
-/// A request that was sent again. `None`: its end has come.
+/// A request that was sent again.
 #[derive(Default)]
-struct Expecting(Option<(ExpectedExchange, Arc<Exchanged>)>);
+struct Expecting {
+    exchange: ExpectedExchange,
+    /// What is expected; `None`: nothing any more.
+    known: Option<Arc<Exchanged>>,
+}
 
 thread_local! {
     /// Memory for later requests.
@@ -105,20 +107,21 @@ thread_local! {
 
 impl Asked for Expecting {
     fn timeout(&self) -> Duration {
-        self.0.as_ref().map_or(Duration::ZERO, |(_, known)| known.destination.timeout)
+        self.known.as_ref().map_or(Duration::ZERO, |known| known.destination.timeout)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.0.as_mut().map_or(Poll::Ready(false), |(exchange, known)| exchange.poll(cx, &known.head))
+        let Expecting { exchange, known } = self;
+        known.as_ref().map_or(Poll::Ready(false), |known| exchange.poll(cx, &known.head))
     }
 
     fn answer(&self) -> (&[u8], &[u8]) {
-        self.0.as_ref().map_or((&[], &[]), |(exchange, known)| exchange.response(&known.head))
+        self.known.as_ref().map_or((&[], &[]), |known| self.exchange.response(&known.head))
     }
 
     fn end(mut self: Box<Self>) {
-        if let Some((exchange, known)) = self.0.take() {
-            pool::give_stream(&known.destination.kind, known.keep, exchange.into_stream(), true);
+        if let (Some(known), Some(stream)) = (self.known.take(), self.exchange.end()) {
+            pool::give_stream(&known.destination.kind, known.keep, stream, true);
         }
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < SPARE_MAX {
@@ -128,7 +131,7 @@ impl Asked for Expecting {
     }
 
     fn into_begun(self: Box<Self>) -> Box<dyn Any + Send + Sync> {
-        Box::new(self.0.map(|(exchange, _)| exchange))
+        Box::new(self.exchange)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Responses that [recur](crate::request::recurring), as they go out: all is settled but the date and the content.
 
 use std::mem;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::h1::framing::Persistence;
 
-use super::{HEAD_MAX, SentHead, text_of};
+use super::sent_head::SentHead;
+use super::size::{HEAD_MAX, text_of};
 use crate::message::response::Body;
 use crate::message::response_head::ResponseHead;
 use crate::message::sent::{Delimiter, Persist};
@@ -17,6 +19,8 @@ use crate::request::recurring::{Recurrence, Recurring};
 pub(super) const SETTLED_MAX: usize = 8 * 1024;
 /// How often in a row a response is settled that does not recur: those of many applications are never the same.
 const TRIES: u8 = 3;
+/// The number of the next settled response.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A response that goes out again as it did, but for its date and its content.
 pub(crate) struct Settled {
@@ -26,6 +30,8 @@ pub(crate) struct Settled {
     pub(crate) head: SentHead,
     /// Its head, for the logs.
     pub(super) response: ResponseHead,
+    /// A number that no other one has had.
+    pub(super) number: NonZeroU64,
     /// Where its `Date` is among the fields of `response`.
     date: usize,
 }
@@ -105,7 +111,9 @@ impl Slot {
         // A string of its own, which each response can change.
         kept.headers_out.set("Date", kept.headers_out.get("Date").unwrap_or_default().to_string());
         self.tries.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tries| tries.checked_sub(1)).ok();
-        *self.settled() = Some(Arc::new(Settled { known, head, response: kept, date }));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        *self.settled() =
+            NonZeroU64::new(number).map(|number| Arc::new(Settled { known, head, response: kept, number, date }));
     }
 }
 
@@ -116,5 +124,6 @@ impl Settled {
             text.clear();
             text.push_str(date);
         }
+        request.settled = Some(self.number);
     }
 }
