@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::h1::framing::Persistence;
@@ -17,8 +17,10 @@ use crate::request::recurring::{Recurrence, Recurring};
 
 /// The most memory that a settled response may take, in bytes.
 pub(super) const SETTLED_MAX: usize = 8 * 1024;
-/// How often in a row a response is settled that does not recur: those of many applications are never the same.
-const TRIES: u8 = 3;
+/// How often in a row it is worth the work to settle a response that does not recur, as those of many applications do not; from
+/// then on, once in so many requests.
+const TRIES: u32 = 3;
+const SELDOM: u32 = 64;
 /// The number of the next settled response.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -37,15 +39,11 @@ pub(crate) struct Settled {
 }
 
 /// The settled response to requests with one head, if there is one.
+#[derive(Default)]
 pub(crate) struct Slot {
     settled: Mutex<Option<Arc<Settled>>>,
-    tries: AtomicU8,
-}
-
-impl Default for Slot {
-    fn default() -> Slot {
-        Slot { settled: Mutex::default(), tries: AtomicU8::new(TRIES) }
-    }
+    /// How many requests had another response since one had the settled one.
+    others: AtomicU32,
 }
 
 impl Slot {
@@ -57,15 +55,16 @@ impl Slot {
         self.settled().clone()
     }
 
-    /// Whether it is worth the work to settle a response.
+    /// Whether it is worth the work to settle the response of one more request, to which none is known.
     pub(super) fn is_wanted(&self) -> bool {
-        self.tries.load(Ordering::Relaxed) > 0
+        let others = self.others.fetch_add(1, Ordering::Relaxed);
+        others < TRIES || others.is_multiple_of(SELDOM)
     }
 
     /// The response has come as expected.
     pub(crate) fn confirm(&self) {
-        if self.tries.load(Ordering::Relaxed) < TRIES {
-            self.tries.store(TRIES, Ordering::Relaxed);
+        if self.others.load(Ordering::Relaxed) > 0 {
+            self.others.store(0, Ordering::Relaxed);
         }
     }
 
@@ -110,7 +109,6 @@ impl Slot {
         kept.become_like(response);
         // A string of its own, which each response can change.
         kept.headers_out.set("Date", kept.headers_out.get("Date").unwrap_or_default().to_string());
-        self.tries.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tries| tries.checked_sub(1)).ok();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         *self.settled() =
             NonZeroU64::new(number).map(|number| Arc::new(Settled { known, head, response: kept, number, date }));
