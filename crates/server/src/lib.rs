@@ -78,3 +78,4 @@ pub use request::phase::Phase;
 pub use request::recurring::{Asked, Recurring};
 pub use request::script_use::ScriptUse;
 pub use request::unique::{self, Unique};
+pub use request::upstream_use::UpstreamUse;

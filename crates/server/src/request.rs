@@ -24,6 +24,7 @@ mod template;
 mod tunnel;
 mod undecided;
 pub mod unique;
+pub(crate) mod upstream_use;
 mod url;
 mod wire;
 

@@ -69,16 +69,24 @@ pub fn own() -> u64 {
     number | known.1 << NUMBER_BITS
 }
 
+/// Whether there is a process with the number in a word of [`own`], which is enough to know for the parent of such processes.
+pub fn exists(word: u64) -> bool {
+    pid(word).is_some_and(Pid::exists)
+}
+
 /// Whether the process that a word of [`own`] stands for is alive. Another process with the same number does not count.
 pub fn is_there(word: u64) -> bool {
-    let (number, at) = (word & ((1 << NUMBER_BITS) - 1), word >> NUMBER_BITS);
-    let pid = i32::try_from(number).ok().and_then(Pid::new);
-    let Some(pid) = pid.filter(|pid| pid.exists()) else { return false };
+    let at = word >> NUMBER_BITS;
+    let Some(pid) = pid(word).filter(|pid| pid.exists()) else { return false };
     match process::started(pid) {
         Ok(started) => started.is_some_and(|started| started == at || at == 0),
         // The system does not show the start.
         Err(_) => pid.exists(),
     }
+}
+
+fn pid(word: u64) -> Option<Pid> {
+    i32::try_from(word & ((1 << NUMBER_BITS) - 1)).ok().and_then(Pid::new)
 }
 
 #[cfg(test)]

@@ -53,9 +53,10 @@ Exit status:
 ",
 };
 
-const ASK: [Word; 6] = [
+const ASK: [Word; 7] = [
     word(&["status"], "processes, workers, connections, and the queue of scripts"),
     word(&["scripts"], "runs, failures, memory and times of each script"),
+    word(&["proxy"], "requests, connections, times and faults of each server behind this one"),
     word(&["config"], "the configuration in effect, and what another line has replaced"),
     word(&["diff"], "what a restart would change: the configuration on disk beside the one in effect"),
     with(&["explain"], Value::Any("URL | --mpm"), "as tsubame explain, for the running server"),

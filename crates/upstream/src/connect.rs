@@ -19,6 +19,7 @@ use crate::connection::Connection;
 use crate::remote::{Address, RemoteServer};
 use crate::session::Session;
 use crate::stream::Stream;
+use crate::tally::Fault;
 use crate::through::ask_tunnel;
 use crate::tls::Tls;
 
@@ -47,7 +48,30 @@ impl NoConnection {
 /// Makes a connection, within the time that the server has to accept it: the handshake of an encrypted one counts.
 /// `protocol`: the name of the protocol, for messages.
 pub async fn connect(request: &Request, server: &RemoteServer, protocol: &str) -> Result<Connection, NoConnection> {
-    let deadline = Instant::now() + server.connect;
+    let began = Instant::now();
+    let connected = connect_until(request, server, protocol, began + server.connect).await;
+    let time = began.elapsed();
+    if let (Ok(_), Some(upstream)) = (&connected, &request.account.upstream) {
+        upstream.set_connected(time);
+    }
+    if let Some(tally) = &server.tally {
+        match &connected {
+            Ok(_) => tally.opened(time),
+            Err(NoConnection::Unreachable(_)) => tally.fault(Fault::Connect),
+            Err(NoConnection::Handshake) => tally.fault(Fault::Tls),
+            // That says nothing about the server.
+            Err(NoConnection::Refused) => {}
+        }
+    }
+    connected
+}
+
+async fn connect_until(
+    request: &Request,
+    server: &RemoteServer,
+    protocol: &str,
+    deadline: Instant,
+) -> Result<Connection, NoConnection> {
     let (plain, first) = open(request, server, protocol, deadline).await?;
     if !first.is_empty() {
         let text = format!("{protocol}: {} speaks through its tunnel before it is asked", server.name);

@@ -21,6 +21,7 @@ mod room;
 mod session;
 mod shared;
 mod stream;
+mod tally;
 mod through;
 mod tls;
 
@@ -31,6 +32,7 @@ pub use duplex::Duplex;
 pub use expected::{ExpectedExchange, ExpectedHead};
 pub use remote::{Address, Keep, Kind, Refuses, RemoteServer, Through, Way};
 pub use room::{Memory, Room};
-pub use shared::{share, tidy};
+pub use shared::{share, tidy, waiting};
 pub use stream::{Stream, is_quiet};
+pub use tally::{Count, Fault, Ledger, Tally, UnderWay};
 pub use tls::{PeerCheck, Tls, TlsSettings};

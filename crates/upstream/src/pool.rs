@@ -9,13 +9,14 @@ use sys::time::Instant;
 use crate::connection::Connection;
 use crate::remote::{Keep, Kind};
 use crate::stream::Stream;
+use crate::tally::{IdleMark, Tally};
 use crate::{resting, shared};
 
 /// The most idle connections to all servers together, whatever is configured.
 const IDLE_MAX: usize = 1024;
 
 /// An idle connection, and since when.
-type Idle = (Connection, Instant);
+type Idle = (Connection, Instant, Option<IdleMark>);
 
 /// The interchangeable connections of a child.
 #[derive(Default)]
@@ -35,8 +36,8 @@ impl Connections {
     /// Takes the kept connection that was used last: see [`take`].
     fn take(&mut self, keep: Keep, within: Option<Duration>) -> Option<Connection> {
         let kept = &mut self.idle;
-        while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
-            && let Some((mut connection, since)) = kept.pop()
+        while kept.last().is_some_and(|(_, since, _)| within.is_none_or(|time| since.elapsed() <= time))
+            && let Some((mut connection, since, _)) = kept.pop()
         {
             if is_good(&mut connection, since, keep) {
                 return Some(connection);
@@ -121,7 +122,8 @@ pub fn give(kind: &Kind, keep: Keep, connection: Connection) {
     if all.values().map(|one| one.idle.len()).sum::<usize>() >= IDLE_MAX {
         // Connections of other kinds may be idle for another time.
         let usual = Keep { idle: None, ..keep };
-        all.values_mut().for_each(|one| one.idle.retain_mut(|(connection, since)| is_good(connection, *since, usual)));
+        all.values_mut()
+            .for_each(|one| one.idle.retain_mut(|(connection, since, _)| is_good(connection, *since, usual)));
         all.retain(|_, one| !one.is_empty());
     }
     let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
@@ -130,12 +132,12 @@ pub fn give(kind: &Kind, keep: Keep, connection: Connection) {
     }
     let Some(one) = all.get_mut(kind) else { return };
     let Connections { idle: kept, awaited_responses } = &mut *one;
-    kept.retain(|(_, since)| keep.allows(*since));
+    kept.retain(|(_, since, _)| keep.allows(*since));
     if kept.len() >= keep.max && !kept.is_empty() {
         kept.remove(0).0.close();
     }
     if kept.len() < keep.max && has_room && *awaited_responses == 0 {
-        kept.push((connection, Instant::now()));
+        kept.push((connection, Instant::now(), kind.tally().map(Tally::idle_one)));
     } else {
         connection.close();
     }
@@ -173,7 +175,7 @@ mod tests {
     fn connections_are_kept_while_they_are_good() {
         let address = Address::Unix("/connections/are/kept".into());
         let (name, connect) = (address.to_string(), Duration::ZERO);
-        let kind = RemoteServer { address, name, connect, keep: None, tls: None, way: None }.kind();
+        let kind = RemoteServer { address, name, connect, keep: None, tls: None, way: None, tally: None }.kind();
         let keep = Keep { max: 1, idle: None };
         let pair = || {
             let (ours, theirs) = UnixStream::pair().expect("a pair");

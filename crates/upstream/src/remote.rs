@@ -7,8 +7,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use server::Request;
 use sys::time::Instant;
 
+use crate::tally::{Fault, Tally};
 use crate::tls::{Tls, TlsIdentity};
 
 /// The address of a server.
@@ -63,12 +65,30 @@ pub struct RemoteServer {
     pub tls: Option<Tls>,
     /// What is special about the way to it. Such connections are never kept.
     pub way: Option<Arc<Way>>,
+    /// What is counted of it, if anything is.
+    pub tally: Option<Tally>,
 }
 
 impl RemoteServer {
+    /// The response to a request has begun, so long after that.
+    pub fn note_begun(&self, request: &Request, time: Duration) {
+        self.tally.iter().for_each(|tally| tally.begun(time));
+        request.account.upstream.iter().for_each(|upstream| upstream.set_begun(time));
+    }
+
+    /// A request goes over a connection that was there.
+    pub fn note_reused(&self) {
+        self.tally.iter().for_each(Tally::reused);
+    }
+
+    /// Something went wrong with it.
+    pub fn note_fault(&self, fault: Fault) {
+        self.tally.iter().for_each(|tally| tally.fault(fault));
+    }
+
     /// What its connections have in common: any of them may carry any of its requests.
     pub fn kind(&self) -> Kind {
-        Kind::new(self.address.clone(), self.tls.as_ref().map(Tls::identity))
+        Kind::new(self.address.clone(), self.tls.as_ref().map(Tls::identity), self.tally.clone())
     }
 }
 
@@ -110,14 +130,21 @@ pub struct Kind(Arc<Common>);
 struct Common {
     address: Address,
     tls: Option<TlsIdentity>,
+    /// Where idle ones are counted. They may go on for another name of the same server.
+    tally: Option<Tally>,
     hash: u64,
 }
 
 impl Kind {
-    fn new(address: Address, tls: Option<TlsIdentity>) -> Kind {
+    fn new(address: Address, tls: Option<TlsIdentity>, tally: Option<Tally>) -> Kind {
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
         let hash = HASHER.hash_one((&address, &tls));
-        Kind(Arc::new(Common { address, tls, hash }))
+        Kind(Arc::new(Common { address, tls, tally, hash }))
+    }
+
+    /// Where idle connections are counted.
+    pub(crate) fn tally(&self) -> Option<&Tally> {
+        self.0.tally.as_ref()
     }
 
     /// The address, if the connections are not encrypted.

@@ -9,6 +9,7 @@ use sys::time::Instant;
 
 use crate::remote::{Keep, Kind};
 use crate::stream::Stream;
+use crate::tally::{IdleMark, Tally};
 
 /// How many rest in a thread, to all servers together.
 const RESTING_MAX: usize = 256;
@@ -16,7 +17,7 @@ const RESTING_MAX: usize = 256;
 /// Connections that rest, the last one used last.
 #[derive(Default)]
 struct Resting {
-    of: HashMap<Kind, Vec<(Stream, Instant)>>,
+    of: HashMap<Kind, Vec<(Stream, Instant, Option<IdleMark>)>>,
     count: usize,
 }
 
@@ -29,8 +30,8 @@ pub(crate) fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<
     RESTING.with_borrow_mut(|resting| {
         let Resting { of, count } = resting;
         let kept = of.get_mut(kind)?;
-        while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
-            && let Some((mut stream, since)) = kept.pop()
+        while kept.last().is_some_and(|(_, since, _)| within.is_none_or(|time| since.elapsed() <= time))
+            && let Some((mut stream, since, _)) = kept.pop()
         {
             *count -= 1;
             // A request that may be sent twice finds out whether the server has closed it just now.
@@ -60,7 +61,7 @@ pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Res
         if kept.len() >= keep.max || *count >= RESTING_MAX {
             return Err(stream);
         }
-        kept.push((stream, Instant::now()));
+        kept.push((stream, Instant::now(), kind.tally().map(Tally::idle_one)));
         *count += 1;
         Ok(())
     })
@@ -70,7 +71,7 @@ impl Resting {
     /// Closes those that have been idle for too long.
     fn forget(&mut self, keep: Keep) {
         for kept in self.of.values_mut() {
-            kept.retain(|(_, since)| keep.allows(*since));
+            kept.retain(|(_, since, _)| keep.allows(*since));
         }
         self.of.retain(|_, kept| !kept.is_empty());
         self.count = self.of.values().map(Vec::len).sum();

@@ -118,6 +118,11 @@ pub fn tidy() {
     }
 }
 
+/// How many idle connections to a server no child has.
+pub fn waiting(address: &Address) -> usize {
+    shared().as_ref().and_then(|shared| shared.mailboxes.get(address)).map_or(0, Mailbox::waiting)
+}
+
 /// Gives a connection that was just in use to all children, if this one `has_enough`: it has so many idle ones. `Err`: it has not, nobody
 /// shares them, or there is no room.
 pub(crate) fn put(

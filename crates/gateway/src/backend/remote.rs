@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use conf::Level;
 use server::{HandlerResult, Request};
+use sys::time::Instant;
 use upstream::pool::{self, AwaitedResponse};
-use upstream::{Attempt, Connection, NoConnection, RemoteServer, Stream};
+use upstream::{Attempt, Connection, Fault, NoConnection, RemoteServer, Stream};
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;
@@ -78,7 +79,10 @@ impl RemoteCall<'_> {
             let repeat = kept.is_some();
             let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(self.server.kind()));
             let connection = match kept.take() {
-                Some(connection) => connection,
+                Some(connection) => {
+                    self.server.note_reused();
+                    connection
+                }
                 None => match self.connect(request).await {
                     Ok(connection) => connection,
                     Err(status) => {
@@ -97,15 +101,24 @@ impl RemoteCall<'_> {
                 attempt.add_sent(bytes.len() as u64 + request.body.length().unwrap_or(0));
             }
             let mut script = self.script(request, socket, bytes.clone(), back);
+            let began = Instant::now();
             let begun = script.begins(request).await;
             drop(awaited_responses);
             match begun {
-                Ok(()) => return response::relay(request, script, self.caller).await,
+                Ok(()) => {
+                    self.server.note_begun(request, began.elapsed());
+                    return response::relay(request, script, self.caller).await;
+                }
                 Err(failure) if repeat && failure.is_lost() => {}
                 Err(failure) => {
                     if let Some(attempt) = self.attempt.filter(|_| may_repeat && failure.is_lost()) {
                         attempt.set_unanswered();
                     }
+                    self.server.note_fault(match &failure {
+                        failure if failure.status == 504 => Fault::Timeout,
+                        failure if failure.is_lost() => Fault::Lost,
+                        _ => Fault::Malformed,
+                    });
                     return HandlerResult::Status(self.log(request, failure));
                 }
             }

@@ -158,7 +158,8 @@ fn define(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
         return Err(Refusal::argument(3, fail(format!("backend-address '{url}' has invalid form"))));
     };
     let address = Address::Tcp(host.to_string(), port);
-    let server = RemoteServer { address, name: url.clone(), connect: TIMEOUT, keep: None, tls: None, way: None };
+    let server =
+        RemoteServer { address, name: url.clone(), connect: TIMEOUT, keep: None, tls: None, way: None, tally: None };
     let origin = cmd.origin();
     let mut dir = SettingsMap::default();
     let asked = Arc::new(Authorizer { name: name.clone(), server, both: passwords && rights });

@@ -4,6 +4,7 @@
 //! with a [stored response](recall). Otherwise [its response](pending) is examined on its way out, behind the filters of the
 //! content, and stored.
 
+mod counts;
 mod examine;
 mod fields;
 mod freshness;
@@ -27,6 +28,8 @@ use server::{Hook, Module, Moment, Order, QuickHandler, Request, RequestKind};
 use self::settings::{CacheDir, CacheServer, DEFAULT_EXPIRE, LOCK_MAX_AGE, MAX_EXPIRE, MIN_EXPIRE, QUICK};
 use super::entry::SECOND;
 
+pub(crate) use self::counts::{Counted, counted};
+
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_module", source: "mod_cache.c", linked: false, directives: DIRECTIVES },
     hooks: &[
@@ -35,6 +38,7 @@ pub(crate) static MODULE: Module = Module {
             Order::First,
             QuickHandler { claims: is_asked, run: |request, moment| Box::pin(recall::recall(request, moment)) },
         ),
+        Hook::Start(counts::start),
         Hook::Examine(examine::examine),
         Hook::NamedFilter(&mark::CACHE),
     ],

@@ -4,6 +4,7 @@
 //! closed sets, and never contain a script or path; a host is a label if it has a certificate.
 
 mod families;
+mod proxy;
 mod text;
 
 use conf::ModuleInfo;
@@ -33,14 +34,16 @@ fn handler(request: &mut Request) -> HandlerResult {
     request.response.set_content_type(format.media_type());
     request.response.headers_out.set("Vary", "Accept");
     let mpm = super::mod_status::mpm_of(request);
-    let families = families::of(
+    let mut families = families::of(
         &scoreboard::snapshot(Described::Nobody),
         gateway::gate::status().as_ref(),
         &gateway::backend::stats::pools(),
         &crate::proxy::mod_proxy::all(request.server),
+        &crate::proxy::mod_proxy::counted(request.server),
         &crate::ssl::mod_ssl::expiries(request.server),
         mpm,
     );
+    families.extend(proxy::caches());
     HandlerResult::Body(Body::text(text::write(&families, format)))
 }
 

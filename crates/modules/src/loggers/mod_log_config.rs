@@ -110,6 +110,11 @@ pub(crate) fn accounts_for_scripts(request: &Request) -> bool {
     request.host::<LogConf>().plan.0.iter().any(|(_, format)| format.needs_end_of_script())
 }
 
+/// Whether a request's log includes the server behind this one.
+pub(crate) fn logs_upstream(request: &Request) -> bool {
+    request.host::<LogConf>().plan.0.iter().any(|(_, format)| format.needs_upstream())
+}
+
 impl Merge for Plan {
     /// Servers are merged before there is any plan.
     fn merge(_: &Self, add: &Self) -> Self {

@@ -4,15 +4,19 @@
 //! in Apache, the file name of a request contains its target: `proxy:fcgi://host/path`.
 
 mod ajp_settings;
+mod backends;
 mod balance;
 mod balancer;
 mod balancer_lines;
 mod blocked;
+mod broken;
 mod by_heartbeat;
+mod carried;
 mod destination;
 mod elect;
 mod encryption;
 mod examine;
+mod foreseen;
 mod forward;
 mod forwarded;
 mod guard;
@@ -22,6 +26,7 @@ mod map;
 mod method;
 mod open;
 mod remote;
+mod report;
 mod reverse;
 mod scheme;
 mod schemes;
@@ -43,10 +48,12 @@ use server::PhaseHook::Now;
 use server::{Handler, Hook, Module, Order, Phase};
 
 pub(crate) use self::ajp_settings::AjpSettings;
+pub(crate) use self::backends::{Counted, counted};
 pub(crate) use self::balancer::{
     Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
 };
 pub(crate) use self::blocked::BLOCKED;
+pub(crate) use self::broken::broken;
 pub(crate) use self::destination::timeout;
 pub(crate) use self::forwarded::{
     Forwarded, HopByHop, adds_fields, asks_first, fields, host, host_name, one_of_each, via,
@@ -73,10 +80,14 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::HandlerName(set::check_handler),
         Hook::Check(open::refuse),
+        Hook::Check(backends::resolve),
         Hook::Examine(examine::lines),
         Hook::Start(encryption::prepare),
         Hook::Start(sharing::share),
+        Hook::Start(backends::start),
         Hook::Tick(|_| upstream::tidy()),
+        Hook::Tick(|_| backends::give_back()),
+        Hook::Command("proxy", report::report),
         Hook::Forward(forward::detect),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use conf::{Level, ModuleInfo};
 use server::{HandlerResult, Module, Request};
-use upstream::{Connection, NoConnection, pool};
+use sys::time::Instant;
+use upstream::{Connection, Fault, NoConnection, pool};
 
 use self::exchange::{Exchange, Failure};
 use super::mod_proxy::{Destination, Scheme, proxy_error};
@@ -66,7 +67,10 @@ async fn handle(request: &mut Request, destination: Arc<Destination>) -> Handler
     loop {
         let is_kept = kept.is_some();
         let connection = match kept.take() {
-            Some(connection) => connection,
+            Some(connection) => {
+                destination.server.note_reused();
+                connection
+            }
             None => match connect(request, &destination).await {
                 Ok(connection) => connection,
                 Err(answer) => return answer,
@@ -84,12 +88,14 @@ async fn handle(request: &mut Request, destination: Arc<Destination>) -> Handler
         if let Some(attempt) = &destination.attempt {
             attempt.add_sent(forward.len() as u64 + request.body.length().unwrap_or(0));
         }
+        let began = Instant::now();
         let head = match exchange.begin(forward.clone()).await {
             Ok(()) => response::head(&mut exchange).await,
             Err(failure) => Err(failure),
         };
         match head {
             Ok(head) => {
+                destination.server.note_begun(request, began.elapsed());
                 let back = keep.map(|keep| (destination.clone(), keep));
                 return response::make(request, exchange, head, &destination, back).await;
             }
@@ -123,6 +129,7 @@ async fn connect(request: &mut Request, destination: &Destination) -> Result<Con
 /// The answer where a new connection leads to nobody who answers CPING: the request has not been sent.
 fn not_alive(request: &mut Request, destination: &Destination, time: Duration, failure: &Failure) -> HandlerResult {
     destination.attempt.iter().for_each(|attempt| attempt.set_unreached());
+    destination.server.note_fault(Fault::Connect);
     let text =
         format!("AH00897: cping/cpong failed to {} within {} ms: {failure}", destination.server.name, time.as_millis());
     request.log(NAME, Level::Error, text);

@@ -96,6 +96,7 @@ pub(super) async fn connect(request: &mut Request) -> HandlerResult {
         keep: None,
         tls: None,
         way: None,
+        tally: None,
     };
     let wanted = Wanted { url: &url, host: &host, port, by_tunnel: true };
     if let Err(none) = find(request, &mut server, &wanted).await {

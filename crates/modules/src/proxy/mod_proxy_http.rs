@@ -20,6 +20,7 @@ use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use http::text::{from_bytes, to_bytes};
 use http::{HeadWriter, KnownField, Version};
 use server::{BodyError, HandlerResult, Module, Request};
+use sys::time::Instant;
 use upstream::http1::{Coding, Exchange, Failure};
 use upstream::{Connection, ExpectedExchange, Keep, NoConnection, Room, Stream, pool};
 
@@ -91,11 +92,18 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
         .and_then(|keep| pool::take_stream(&destination.kind, keep, within));
     loop {
         let is_kept = kept.is_some() || begun.is_some();
+        let began = Instant::now();
         let mut exchange = match begun.take() {
-            Some(exchange) => exchange,
+            Some(exchange) => {
+                destination.server.note_reused();
+                exchange
+            }
             None => {
                 let stream = match kept.take() {
-                    Some(stream) => stream,
+                    Some(stream) => {
+                        destination.server.note_reused();
+                        stream
+                    }
                     None => match connect(request, &destination).await {
                         Ok(connection) => Stream::new(connection),
                         Err(answer) => return answer,
@@ -113,6 +121,9 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
             exchange.hold_body();
         }
         let begun = response::final_head(request, &mut exchange, upgrade.as_deref()).await;
+        if begun.is_ok() {
+            destination.server.note_begun(request, began.elapsed());
+        }
         match begun {
             Ok(Final::Tunnel(protocol)) => {
                 return tunnel::make(request, exchange, protocol, destination.timeout);

@@ -140,7 +140,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let timeout = request.dir::<ScgiDir>().timeout();
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
-    let server = RemoteServer { address, name, connect: timeout, keep: None, tls: None, way: None };
+    let server = RemoteServer { address, name, connect: timeout, keep: None, tls: None, way: None, tally: None };
     let destination = Destination {
         target,
         kind: server.kind(),

@@ -52,7 +52,7 @@ pub type CheckHook = fn(&mut Draft, &mut Context) -> Result<(), Error>;
 /// An examination, which passes each finding on.
 pub type ExamineHook = fn(&Server, &mut dyn FnMut(Finding));
 /// A command of the control socket.
-pub type CommandHook = fn(&Server) -> Result<String, String>;
+pub type CommandHook = fn(&Server, bool) -> Result<String, String>;
 /// The handler for the name of a file.
 pub type FileHandlerHook = for<'a> fn(&'a SettingsMap, &str) -> Option<&'a str>;
 /// A check of a handler's name.

@@ -8,6 +8,7 @@ use sys::time::Instant;
 
 use crate::message::sent::Sent;
 use crate::request::script_use::ScriptUse;
+use crate::request::upstream_use::UpstreamUse;
 
 /// The arrival of a request, its cost, and its bytes on the wire.
 pub struct Account {
@@ -22,6 +23,8 @@ pub struct Account {
     pub sent: Sent,
     /// The cost of the script that made the response.
     pub script: Option<Arc<ScriptUse>>,
+    /// The server behind this one that made the response, if a log wants to know.
+    pub upstream: Option<Box<UpstreamUse>>,
     /// The user that a script has let in, if the server knows none. Only the log may believe the name: nobody else has
     /// checked it.
     pub user: Option<String>,
@@ -44,6 +47,7 @@ impl Account {
             tick: None,
             sent: Sent::default(),
             script: None,
+            upstream: None,
             user: None,
             watches: false,
             log_id: OnceLock::new(),

@@ -125,8 +125,9 @@ fn reply(mut words: Vec<String>, context: &ControlContext<'_>) -> Result<Reply, 
         }
         _ => match find_command(context.running.server.infos(), &command) {
             Some(run) => {
+                let (json, rest): (Vec<String>, Vec<String>) = rest.into_iter().partition(|word| word == "--json");
                 no_more(&command, &rest)?;
-                Ok((run(&context.running.server)?, None))
+                Ok((run(&context.running.server, !json.is_empty())?, None))
             }
             None => Ok((shown(&command, &rest, context, style)?, None)),
         },

@@ -12,5 +12,6 @@ pub mod origin;
 mod prepared;
 mod recurring;
 pub mod secure_origin;
+mod seen;
 mod tls;
 mod tunnels;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use conf::Level;
 use server::Request;
 
+use super::counts::{Counted, count};
 use super::settings::CacheDir;
 
 /// The kinds of what it has done.
@@ -31,6 +32,12 @@ impl Outcome {
 /// Records an outcome, and why it is that one.
 pub(super) fn report(request: &mut Request, outcome: Outcome, reason: impl Into<Cow<'static, str>>) {
     let (variable, word) = outcome.names();
+    count(match outcome {
+        Outcome::Hit => Counted::Hit,
+        Outcome::Revalidate => Counted::Revalidate,
+        Outcome::Miss => Counted::Miss,
+        Outcome::Invalidate => Counted::Invalidate,
+    });
     let reason = reason.into();
     if request.logs("cache", Level::Debug) {
         request.log("cache", Level::Debug, format!("{}: {reason}", request.data.unparsed_uri()));

@@ -8,6 +8,7 @@ use runtime::{Load, offload, offload_apart};
 use server::{Body, BodyStream, FilePart, Piece, VirtualHost};
 use sys::time::Instant;
 
+use super::counts::{Counted, count};
 use super::lock::Lock;
 use crate::cache::complaint::complain;
 use crate::cache::storage::Draft;
@@ -41,6 +42,7 @@ impl Keeping {
                 false => Some((draft, lock)),
                 true => {
                     draft.commit()?;
+                    count(Counted::Store);
                     drop(lock);
                     None
                 }

@@ -8,9 +8,10 @@ use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
 use runtime::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, State};
 
+use super::proxy;
 use super::text::MetricType::{Counter, Gauge, Histogram, Info};
 use super::text::{Family, MetricType, Sample};
-use crate::proxy::mod_proxy::{Balancer, Member};
+use crate::proxy::mod_proxy::{Balancer, Counted, Member};
 use crate::ssl::mod_ssl::Expiry;
 
 /// All of them, in the order of the page.
@@ -19,6 +20,7 @@ pub(super) fn of(
     gate: Option<&GateStatus>,
     pools: &[PoolStats],
     balancers: &[Arc<Balancer>],
+    servers: &[Counted],
     certificates: &[Expiry],
     mpm: String,
 ) -> Vec<Family> {
@@ -31,6 +33,9 @@ pub(super) fn of(
     }
     if !balancers.is_empty() {
         all.extend(members(balancers));
+    }
+    if !servers.is_empty() {
+        all.extend(proxy::servers(servers));
     }
     if !certificates.is_empty() {
         all.extend(tls(board, certificates));
@@ -279,7 +284,7 @@ fn members(balancers: &[Arc<Balancer>]) -> Vec<Family> {
             member.status().is_usable().into()
         }),
         each(Gauge, "balancer_requests_busy", "", "Requests that are on their way to a member now.", |member| {
-            member.busy().load(Relaxed)
+            member.tally.busy()
         }),
         each(Counter, "balancer_requests", "", "Requests for which a member was elected.", |member| {
             member.elected().load(Relaxed)

@@ -22,7 +22,7 @@ pub(super) fn lines(out: &mut String, balancers: &[Arc<Balancer>]) {
                 member.url,
                 member.status().words(),
                 member.elected().load(Relaxed),
-                member.busy().load(Relaxed),
+                member.tally.busy(),
                 member.sent().load(Relaxed) >> 10,
                 member.received().load(Relaxed) >> 10,
             );
@@ -62,7 +62,7 @@ pub(super) fn tables(out: &mut String, balancers: &[Arc<Balancer>]) {
                 share_text(member.factor()),
                 member.set_number(),
                 member.elected().load(Relaxed),
-                member.busy().load(Relaxed),
+                member.tally.busy(),
                 abbreviated_size(Some(member.sent().load(Relaxed))),
                 abbreviated_size(Some(member.received().load(Relaxed))),
             );

@@ -9,7 +9,7 @@ use runtime::scoreboard::{self, ChildState, Snapshot, State};
 use server::Request;
 use server::core::CoreServer;
 
-use crate::proxy::mod_proxy::{Balancer, shown};
+use crate::proxy::mod_proxy::{Balancer, Counted, counted, shown};
 use crate::ssl::mod_ssl::{self, Expiry};
 
 /// The facts on the page besides the scoreboard.
@@ -35,6 +35,8 @@ pub(super) struct Facts {
     /// Those that `ProxyStatus` shows.
     pub(super) balancers: Vec<Arc<Balancer>>,
     pub(super) certificates: Vec<Expiry>,
+    /// Servers behind this one.
+    pub(super) servers: Vec<Counted>,
 }
 
 impl Facts {
@@ -60,6 +62,7 @@ impl Facts {
             pools: gateway::backend::stats::pools(),
             balancers: shown(request).to_vec(),
             certificates: mod_ssl::expiries(request.server),
+            servers: counted(request.server),
         }
     }
 }

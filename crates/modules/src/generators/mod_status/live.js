@@ -115,6 +115,9 @@
       tables("pools", "Backends", "poolRows", "Backends", [
         ["Pool", "text wide"], ["Size"], ["Busy"], ["Limit"], ["Waiting"], ["Requests"], ["Refused"], ["Waited"], ["Served in"],
         ["Memory"], ["Started"], ["Ended", "text"]]),
+      tables("servers", "Servers behind this one", "serverRows", "Servers behind this one", [
+        ["Server", "text wide"], ["Busy"], ["Idle connections"], ["Requests"], ["Reused"], ["Connected in"], ["First byte after"],
+        ["Served in"], ["Faults", "text"]]),
       tables("children", "Children", "childRows", "Children", [
         ["PID", "text"], ["Life", "text"], ["Generation"], ["Age"], ["Connections"], ["Busy"], ["Requests"], ["Traffic"],
         ["CPU"]], "tall"));
@@ -268,6 +271,13 @@
         count(one.refused), one.served ? micros(one.waited) : "–", one.served ? micros(one.worked) : "–",
         one.memory ? bytes(one.memory) : "–", count(one.started), one.ended || "–"] })), "None.");
     at.pools.hidden = now.pools.length === 0;
+    const took = (time) => time === null ? "–" : micros(time);
+    partly(at.serverRows, now.servers, now.serverCount, "the first");
+    fill(at.serverRows, now.servers.map((one) => ({
+      kind: one.usable ? "" : "level bad",
+      cells: [one.name, count(one.busy), count(one.idle), count(one.requests), one.reused === null ? "–" : `${one.reused} %`,
+        took(one.connect), took(one.begun), took(one.total), one.faults || "–"] })), "None.");
+    at.servers.hidden = now.servers.length === 0;
     partly(at.certificateRows, now.certificates, now.certificateCount, "the first");
     fill(at.certificateRows, now.certificates.map((one) => ({
       kind: one.soon ? "level bad" : "", cells: [one.host, new Date(one.end * 1000).toLocaleString("sv"), count(one.days)] })), "None.");

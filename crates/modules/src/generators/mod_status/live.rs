@@ -14,17 +14,20 @@ use gateway::gate::{GateStatus, ScriptStats};
 use runtime::scoreboard::{BOUNDS, BUCKETS, Handshake, Process, Snapshot, State, Watch, Worker};
 use serde_json::{Map, Value, json};
 use sys::time::Instant;
+use upstream::Count;
 
 use super::facts::{Counts, Facts};
 use super::workers::rows;
 use super::{past, workers};
+use crate::proxy::mod_proxy::Counted;
 use crate::ssl::mod_ssl::Expiry;
 
-/// The maximum numbers of children, requests, scripts and certificates in a snapshot.
+/// The maximum numbers of children, requests, scripts, certificates, and servers behind this one in a snapshot.
 const CHILDREN: usize = 256;
 const REQUESTS: usize = 100;
 const SCRIPTS: usize = 50;
 const CERTIFICATES: usize = 50;
+const SERVERS: usize = 50;
 /// Milliseconds until the browser reconnects.
 const RETRY: u32 = 1000;
 
@@ -143,6 +146,8 @@ pub(super) fn event(facts: &Facts, board: &Snapshot) -> String {
         "scripts": scripts(&facts.gate.scripts),
         "certificates": certificates(&facts.certificates),
         "certificateCount": facts.certificates.len(),
+        "servers": facts.servers.iter().take(SERVERS).map(server).collect::<Vec<Value>>(),
+        "serverCount": facts.servers.len(),
         "pools": facts.pools.iter().take(SCRIPTS).map(pool).collect::<Vec<Value>>(),
     });
     format!("retry: {RETRY}\ndata: {text}\n\n")
@@ -245,6 +250,22 @@ fn certificates(certificates: &[Expiry]) -> Vec<Value> {
     all.sort_by_key(|one| one.end);
     let told = |one: &Expiry| json!({"host": one.host, "index": one.index, "end": one.end, "days": one.days(), "soon": one.warning().is_some()});
     all.into_iter().take(CERTIFICATES).map(told).collect()
+}
+
+fn server(one: &Counted) -> Value {
+    let micros = |count, times| one.mean(count, times).map(|time| time.as_micros() as u64);
+    json!({
+        "name": one.title(),
+        "usable": one.status.is_usable(),
+        "busy": one.tally.busy(),
+        "idle": one.idle(),
+        "requests": one.tally.get(Count::Requests),
+        "reused": one.share_reused(),
+        "connect": micros(Count::Opened, Count::Connecting),
+        "begun": micros(Count::Begun, Count::Beginning),
+        "total": micros(Count::Ended, Count::Serving),
+        "faults": one.faults_text(),
+    })
 }
 
 fn pool(pool: &PoolStats) -> Value {

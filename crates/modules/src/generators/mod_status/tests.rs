@@ -76,6 +76,7 @@ fn facts(board: &Snapshot, is_async: bool, extended: bool) -> Facts {
         pools: Vec::new(),
         balancers: Vec::new(),
         certificates: Vec::new(),
+        servers: Vec::new(),
         name: "127.0.0.1".into(),
         via: "127.0.0.1".into(),
         version: "Apache/2.4.71 (Debian)".into(),

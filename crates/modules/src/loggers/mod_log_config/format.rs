@@ -97,6 +97,7 @@ pub(super) enum What {
     Sent,
     Both,
     Script(Cost),
+    Upstream(Part),
     /// A variable of expressions.
     Variable(StringExpr),
 }
@@ -107,6 +108,24 @@ impl Format {
         let needs = |field: &Field| matches!(field.what, What::Script(Cost::Cpu | Cost::Memory | Cost::Exit));
         self.0.iter().filter_map(Item::field).any(needs)
     }
+
+    /// Whether it has items about the server behind this one.
+    pub(super) fn needs_upstream(&self) -> bool {
+        self.0.iter().filter_map(Item::field).any(|field| matches!(field.what, What::Upstream(_)))
+    }
+}
+
+/// What is known of the server behind this one that made a response (our own: `%{...}G`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Its URL in the configuration.
+    Name,
+    /// Where it was reached.
+    Address,
+    /// The time it took to connect, µs.
+    Connect,
+    /// The time between the request and the beginning of its response, µs.
+    FirstByte,
 }
 
 /// The cost of a script (our own: `%{...}G`).
@@ -243,7 +262,7 @@ fn letter(rest: &[u8], argument: String, options: Options) -> Result<(What, usiz
         b'D' => What::Duration(Unit::Micros),
         b'e' => What::Env(argument),
         b'f' => What::File,
-        b'G' => script(argument),
+        b'G' => cost(argument),
         b'H' => What::Protocol,
         b'i' => What::HeaderIn(HeaderName::new(&argument)),
         b'I' => What::Received,
@@ -317,13 +336,18 @@ fn process(argument: String) -> What {
     }
 }
 
-fn script(argument: String) -> What {
+/// What it took to make the response, and where.
+fn cost(argument: String) -> What {
     match argument.to_ascii_lowercase().as_str() {
         "cpu" => What::Script(Cost::Cpu),
         "memory" => What::Script(Cost::Memory),
         "spawn" => What::Script(Cost::Spawn),
         "queue" => What::Script(Cost::Queue),
         "exit" => What::Script(Cost::Exit),
+        "proxy-name" => What::Upstream(Part::Name),
+        "proxy-address" => What::Upstream(Part::Address),
+        "proxy-connect" => What::Upstream(Part::Connect),
+        "proxy-first-byte" => What::Upstream(Part::FirstByte),
         _ => What::Fixed(argument),
     }
 }

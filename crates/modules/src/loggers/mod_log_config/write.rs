@@ -9,7 +9,7 @@ use server::{Previous, Request};
 use sys::process::Status;
 
 use super::escape::{Apache, Cut, Escape, FieldKind, nothing, number};
-use super::format::{Cost, Field, Format, Item, Unit, What};
+use super::format::{Cost, Field, Format, Item, Part, Unit, What};
 use super::json::{self, Json};
 use crate::loggers::mod_logio::LogIoDir;
 
@@ -133,6 +133,7 @@ impl Field {
                 },
             ),
             What::Script(cost) => script(out, request, *cost),
+            What::Upstream(part) => upstream::<E>(out, request, *part),
             What::FirstByte => match sent.first_byte.filter(|_| request.dir::<LogIoDir>().first_byte()) {
                 Some(time) => number(out, time.as_micros() as u64),
                 None => nothing(out),
@@ -158,6 +159,21 @@ fn script(out: &mut Vec<u8>, request: &Request, cost: Cost) -> FieldKind {
             };
             FieldKind::Number
         }
+    }
+}
+
+/// Empty if no server behind this one has had a part in the response.
+fn upstream<E: Escape>(out: &mut Vec<u8>, request: &Request, part: Part) -> FieldKind {
+    let Some(upstream) = &request.account.upstream else { return nothing(out) };
+    let micros = |out: &mut Vec<u8>, time: Option<Duration>| match time {
+        Some(time) => number(out, u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+        None => nothing(out),
+    };
+    match part {
+        Part::Name => text::<E>(out, Some(&upstream.name)),
+        Part::Address => text::<E>(out, Some(&upstream.address)),
+        Part::Connect => micros(out, upstream.connected()),
+        Part::FirstByte => micros(out, upstream.begun()),
     }
 }
 

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use conf::Level;
 use runtime::executor::sleep;
-use server::{Body, BodyStream, HandlerResult, Piece, Request, SpeakTunnel, Tunnel};
+use server::{HandlerResult, Request};
 use sys::time::Instant;
 use upstream::Attempt;
 
+use super::backends;
 use super::balancer::{Balancer, Member, NAME, of_url};
+use super::carried::{Carrier, carried};
 use super::destination::to_member;
 use super::elect::{Election, Session, session};
 use super::map::{SOCKET, set};
@@ -42,7 +43,7 @@ pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerRes
             return HandlerResult::Status(503);
         };
         tell(request, &balancer, index, session.as_ref());
-        let election = Arc::new(Election::new(&balancer, index));
+        let election = Election::new(&balancer, index);
         let (member, attempt) = (election.member(), Arc::<Attempt>::default());
         let destination = to_member(request, member, &target.path, attempt.clone());
         let Some(scheme) = scheme(request, &destination.target.scheme) else {
@@ -60,7 +61,10 @@ pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerRes
             false => Ok(destination),
         };
         let result = match completed {
-            Ok(destination) => handler(request, Arc::new(destination)).await,
+            Ok(destination) => {
+                backends::note(request, || member.url.clone(), &destination.server);
+                handler(request, Arc::new(destination)).await
+            }
             Err(refused) => refused,
         };
         election.sent(attempt.sent());
@@ -78,7 +82,7 @@ pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerRes
             }
             continue;
         }
-        return counted(result, election);
+        return carried(result, Carrier::Member(election));
     }
 }
 
@@ -142,69 +146,5 @@ fn tell(request: &mut Request, balancer: &Balancer, index: usize, session: Optio
     if let Some(session) = session {
         request.env.set("BALANCER_SESSION_STICKY", session.name.clone());
         request.env.set("BALANCER_SESSION_ROUTE", session.route.clone());
-    }
-}
-
-/// The response, whose bytes count for the member; the member is busy until its end.
-fn counted(result: HandlerResult, election: Arc<Election>) -> HandlerResult {
-    match result {
-        HandlerResult::Body(Body::Stream(body)) => {
-            let left = body.length();
-            HandlerResult::Body(Body::Stream(Box::new(Counted { body, left, election: Some(election) })))
-        }
-        HandlerResult::Tunnel(tunnel) => {
-            let Tunnel { protocol, speak, timeout } = *tunnel;
-            let speak: SpeakTunnel = Box::new(move |client| {
-                Box::pin(async move {
-                    let _busy = election;
-                    speak(client).await;
-                })
-            });
-            HandlerResult::Tunnel(Box::new(Tunnel { protocol, speak, timeout }))
-        }
-        HandlerResult::Body(body) => {
-            election.received(body.length().unwrap_or(0));
-            HandlerResult::Body(body)
-        }
-        result => result,
-    }
-}
-
-/// The body of a member's response.
-struct Counted {
-    body: Box<dyn BodyStream>,
-    /// What is left of it, if that is known.
-    left: Option<u64>,
-    /// `None`: it has ended.
-    election: Option<Arc<Election>>,
-}
-
-impl Counted {
-    async fn piece(&mut self) -> Option<std::io::Result<Bytes>> {
-        let piece = self.body.next().await;
-        if let Some(Ok(piece)) = &piece {
-            let length = piece.len() as u64;
-            self.election.iter().for_each(|election| election.received(length));
-            self.left = self.left.map(|left| left.saturating_sub(length));
-        }
-        // The client may have the end before this body is dropped.
-        if self.left == Some(0) || !matches!(piece, Some(Ok(_))) {
-            self.election = None;
-        }
-        piece
-    }
-}
-
-impl BodyStream for Counted {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(self.piece())
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.body.length()
-    }
-
-    fn notes(&self) -> Vec<(String, String)> {
-        self.body.notes()
     }
 }

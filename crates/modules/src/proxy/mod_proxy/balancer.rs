@@ -14,6 +14,7 @@ use server::{Draft, Request, Server};
 use sys::shared_lock::{self, Held};
 use sys::shm::Shared;
 use sys::time::Instant;
+use upstream::{Ledger, Tally};
 
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
 use super::health::HealthMethod;
@@ -45,7 +46,7 @@ impl Balancers {
 }
 
 /// The number of words in shared memory of a member, and of a balancer.
-const MEMBER: usize = 8;
+const MEMBER: usize = 7;
 type Words = [AtomicU64; MEMBER];
 
 /// A place in memory that all processes share.
@@ -88,13 +89,6 @@ impl Balancer {
         format!("{PREFIX}{}", self.name)
     }
 
-    /// How it elects which members, and whether they can get requests.
-    pub(crate) fn description(&self) -> String {
-        let member = |member: &Member| format!("{} ({})", member.url, member.status().words().trim_end());
-        let all: Vec<_> = self.members.iter().map(member).collect();
-        format!("{}, {} of: {}", self.url(), self.method().name(), all.join(", "))
-    }
-
     /// Lets no other process elect a member, as long as the returned value lives. `None`: a process that was stopped does not let
     /// go of it.
     pub(super) fn lock(&self) -> Option<Held<'_>> {
@@ -120,6 +114,8 @@ pub(crate) struct Member {
     pub(crate) retry: Duration,
     /// How long it may be silent.
     pub(crate) timeout: Duration,
+    /// What is counted of it, and how many of its requests are on their way.
+    pub(crate) tally: Tally,
     place: Place,
 }
 
@@ -150,12 +146,21 @@ impl Member {
 
     /// Gives it another try if its time is over.
     pub(super) fn recover(&self, now: Instant) {
-        if self.status().has(Status::IN_ERROR) {
-            let age = now.nanoseconds().saturating_sub(self.word(1).load(Relaxed));
-            if u128::from(age) >= self.retry.as_nanos() || self.status().has(Status::IGNORES_ERRORS) {
-                self.set(Status::IN_ERROR, false);
-            }
+        if self.status().has(Status::IN_ERROR) && self.rest(now).is_zero() {
+            self.set(Status::IN_ERROR, false);
         }
+    }
+
+    /// Its status, once it has been given another try if its time is over.
+    pub(super) fn status_at(&self, now: Instant) -> Status {
+        let status = self.status();
+        if status.has(Status::IN_ERROR) && self.rest(now).is_zero() { status.without(Status::IN_ERROR) } else { status }
+    }
+
+    /// How long it gets no requests after its failure.
+    pub(super) fn rest(&self, now: Instant) -> Duration {
+        let age = Duration::from_nanos(now.nanoseconds().saturating_sub(self.word(1).load(Relaxed)));
+        if self.status().has(Status::IGNORES_ERRORS) { Duration::ZERO } else { self.retry.saturating_sub(age) }
     }
 
     /// How often it was elected.
@@ -163,41 +168,36 @@ impl Member {
         self.word(2)
     }
 
-    /// How many of its requests are on their way.
-    pub(crate) fn busy(&self) -> &AtomicU64 {
-        self.word(3)
-    }
-
     /// The bytes of the requests that were sent to it.
     pub(crate) fn sent(&self) -> &AtomicU64 {
-        self.word(4)
+        self.word(3)
     }
 
     /// The bytes of its responses.
     pub(crate) fn received(&self) -> &AtomicU64 {
-        self.word(5)
+        self.word(4)
     }
 
     /// How far it is behind its share, in hundredths of a request.
     pub(crate) fn arrears(&self) -> i64 {
-        self.word(6).load(Relaxed).cast_signed()
+        self.word(5).load(Relaxed).cast_signed()
     }
 
     pub(super) fn add_arrears(&self, by: i64) {
-        self.word(6).fetch_add(by.cast_unsigned(), Relaxed);
+        self.word(5).fetch_add(by.cast_unsigned(), Relaxed);
     }
 
     /// Its share of the load, in hundredths, and its set.
     pub(crate) fn factor(&self) -> u32 {
-        (self.word(7).load(Relaxed) >> 8) as u32
+        (self.word(6).load(Relaxed) >> 8) as u32
     }
 
     pub(crate) fn set_number(&self) -> u8 {
-        self.word(7).load(Relaxed) as u8
+        self.word(6).load(Relaxed) as u8
     }
 
     pub(crate) fn set_share(&self, factor: u32, set: u8) {
-        self.word(7).store(u64::from(factor) << 8 | u64::from(set), Relaxed);
+        self.word(6).store(u64::from(factor) << 8 | u64::from(set), Relaxed);
     }
 }
 
@@ -237,10 +237,12 @@ pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let words = Shared::new(places)
         .map_err(|error| Error::check(format!("{}: no shared memory for balancers", sys::describe(&error))))?;
     let words = Arc::new(words);
+    let ledger = Ledger::new(places)
+        .map_err(|error| Error::check(format!("{}: no shared memory for members", sys::describe(&error))))?;
     let mut used = 0;
     let mut place = || {
         used += 1;
-        Place { words: words.clone(), index: used - 1 }
+        (Place { words: words.clone(), index: used - 1 }, ledger.tally(used - 1))
     };
     let mut of_main: Arc<[Arc<Balancer>]> = Arc::new([]);
     for (number, settings) in servers.iter_mut().enumerate() {
@@ -268,7 +270,7 @@ fn balancer(
     LinesOfOne { name, lines }: &LinesOfOne<'_>,
     settings: &SettingsMap,
     context: &Context,
-    place: &mut impl FnMut() -> Place,
+    place: &mut impl FnMut() -> (Place, Tally),
 ) -> Result<Balancer, Error> {
     let mut parameters = BalancerParameters::default();
     let mut workers: Vec<Worker> = Vec::new();
@@ -291,7 +293,7 @@ fn balancer(
             method.module()
         )));
     }
-    let place_of_balancer = place();
+    let (place_of_balancer, _) = place();
     let own = settings.get::<ProxyServer>().timeout.get().copied();
     let timeout = own.unwrap_or_else(|| settings.get::<CoreServer>().timeout());
     let members: Result<Vec<Member>, Error> =
@@ -319,18 +321,15 @@ fn balancer(
 }
 
 /// A member, which may be silent for so long unless its line says otherwise.
-fn member(worker: Worker, timeout: Duration, place: Place) -> Result<Member, Error> {
+fn member(worker: Worker, timeout: Duration, (place, tally): (Place, Tally)) -> Result<Member, Error> {
     let Parameters { retry, factor, set, status, timeout: own, .. } = worker.parameters;
-    let url = match &worker.target.socket {
-        Some(path) => format!("unix:{path}|{}", worker.target.url()),
-        None => worker.target.url(),
-    };
+    let url = worker.target.name();
     let is_http = ["http", "ws"].contains(&worker.target.scheme.as_str());
     if !is_http && matches!(worker.parameters.health.method(), Some(HealthMethod::Request(..))) {
         let text = format!("{url}: Tsubame checks the health of members other than http:// only with hcmethod=TCP");
         return Err(Error::check(text));
     }
-    let member = Member { url, retry: retry.unwrap_or(RETRY), timeout: own.unwrap_or(timeout), worker, place };
+    let member = Member { url, retry: retry.unwrap_or(RETRY), timeout: own.unwrap_or(timeout), worker, tally, place };
     member.set(status.of(Status::default()), true);
     member.set_share(factor.unwrap_or(FACTOR), set.unwrap_or(0));
     Ok(member)

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use server::Request;
 use server::core::CoreServer;
-use upstream::{Address, Attempt, Keep, RemoteServer};
+use upstream::{Address, Attempt, Keep, RemoteServer, Tally};
 
 use super::ajp_settings::AjpSettings;
+use super::backends::others;
 use super::balancer::Member;
 use super::map::SOCKET;
 use super::scheme::Destination;
@@ -21,8 +22,11 @@ use super::worker::Parameters;
 /// How many idle connections to a backend a child keeps without `max`.
 const MAX: usize = 64;
 
-/// The settings of a backend.
-pub(super) fn parameters<'r>(request: &'r Request, target: &Target) -> Option<Cow<'r, Parameters>> {
+/// The settings of a backend, and what is counted of it.
+pub(super) fn parameters<'r>(
+    request: &'r Request,
+    target: &Target,
+) -> Option<(Cow<'r, Parameters>, Option<&'r Tally>)> {
     let conf = request.host::<ProxyServer>();
     Parameters::of(conf.workers.entries().iter().map(|(worker, _)| &**worker), target)
 }
@@ -38,7 +42,7 @@ pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, atte
         path = "/";
     }
     target.path.push_str(path);
-    let known = Some(&member.worker.parameters);
+    let known = Some((&member.worker.parameters, Some(&member.tally)));
     Destination { attempt: Some(attempt), ..destination_with(request, target, known) }
 }
 
@@ -52,7 +56,7 @@ pub(super) fn destination(request: &Request, mut target: Target) -> Destination 
     // The choice of the backend depends on it, too.
     target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let known = parameters(request, &target);
-    destination_with(request, target, known.as_deref())
+    destination_with(request, target, known.as_ref().map(|(known, tally)| (&**known, *tally)))
 }
 
 /// How long a server may be silent: `ProxyTimeout`, or `Timeout`.
@@ -62,7 +66,9 @@ pub(crate) fn timeout(request: &Request) -> Duration {
 }
 
 /// The destination of a target for which this is configured.
-fn destination_with(request: &Request, target: Target, known: Option<&Parameters>) -> Destination {
+fn destination_with(request: &Request, target: Target, known: Option<(&Parameters, Option<&Tally>)>) -> Destination {
+    let tally = known.map_or_else(|| others(request), |(_, tally)| tally).cloned();
+    let known = known.map(|(known, _)| known);
     let scheme = scheme(request, &target.scheme);
     // Nothing is configured for a backend that only a rule names: its connections serve one request each.
     let reuses = |known: &Parameters| known.reuse.unwrap_or(scheme.is_some_and(|scheme| scheme.reuse));
@@ -89,6 +95,7 @@ fn destination_with(request: &Request, target: Target, known: Option<&Parameters
         keep: Some(keep).filter(|_| is_kept),
         tls: None,
         way: None,
+        tally,
     };
     let upgrade = known.upgrade.as_deref().or(scheme.and_then(|scheme| scheme.upgrade));
     let upgrade = upgrade.filter(|protocol| !protocol.eq_ignore_ascii_case("NONE")).map(str::to_string);

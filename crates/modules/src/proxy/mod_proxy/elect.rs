@@ -8,41 +8,53 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use server::Request;
 use sys::time::Instant;
+use upstream::UnderWay;
 
 use super::balancer::{Balancer, Member};
 use super::by_heartbeat;
 use super::method::Method;
 use super::status::Status;
 
+/// Members with their numbers.
+type Members<'m> = std::vec::IntoIter<(usize, &'m Member)>;
+
 impl Method {
-    /// The one of these whose turn it is.
-    fn best<'m>(self, members: impl Iterator<Item = (usize, &'m Member)>) -> Option<usize> {
-        if self == Method::Heartbeat {
-            return by_heartbeat::elect(members);
+    /// The one of these whose turn it is, and which counts that.
+    fn best<'m>(self, members: impl Iterator<Item = (usize, &'m Member)> + Clone) -> Option<usize> {
+        let (index, member) = self.choose(members.clone())?;
+        if !matches!(self, Method::Traffic | Method::Heartbeat) {
+            let factors = members.map(|(_, one)| (one, i64::from(one.factor())));
+            let all = factors.fold(0, |all, (one, factor)| {
+                one.add_arrears(factor);
+                all + factor
+            });
+            member.add_arrears(-all);
         }
+        Some(index)
+    }
+
+    /// The one of these whose turn it is.
+    fn choose<'m>(self, mut members: impl Iterator<Item = (usize, &'m Member)> + Clone) -> Option<(usize, &'m Member)> {
+        if self == Method::Heartbeat {
+            let index = by_heartbeat::elect(members.clone())?;
+            return members.find(|(one, _)| *one == index);
+        }
+        let arrears = |member: &Member| member.arrears() + i64::from(member.factor());
         let mut best: Option<(usize, &Member)> = None;
-        let mut all = 0;
         for (index, member) in members {
-            let factor = i64::from(member.factor());
-            if self != Method::Traffic {
-                member.add_arrears(factor);
-                all += factor;
-            }
             let is_better = |best: &Member| match self {
-                Method::Requests | Method::Heartbeat => member.arrears() > best.arrears(),
+                Method::Requests | Method::Heartbeat => arrears(member) > arrears(best),
                 Method::Traffic => traffic(member) < traffic(best),
                 Method::Busyness => {
-                    let (ours, theirs) = (member.busy().load(Relaxed), best.busy().load(Relaxed));
-                    ours < theirs || ours == theirs && member.arrears() > best.arrears()
+                    let (ours, theirs) = (member.tally.busy(), best.tally.busy());
+                    ours < theirs || ours == theirs && arrears(member) > arrears(best)
                 }
             };
             if best.is_none_or(|(_, best)| is_better(best)) {
                 best = Some((index, member));
             }
         }
-        let (index, member) = best?;
-        member.add_arrears(-all);
-        Some(index)
+        best
     }
 }
 
@@ -107,6 +119,8 @@ impl Balancer {
     pub(crate) fn of_session(&self, route: &str, tried: &[usize]) -> Option<usize> {
         let _held = self.lock();
         let now = Instant::now();
+        let of_route = |member: &&Member| member.worker.parameters.route.as_deref() == Some(route);
+        self.members.iter().filter(of_route).for_each(|member| member.recover(now));
         let chosen = self.of_route(route, tried, now, self.members.len())?;
         if self.method() == Method::Requests {
             let mut all = 0;
@@ -128,8 +142,7 @@ impl Balancer {
         all.sort_by_key(is_standby);
         all.into_iter().find_map(|index| {
             let member = &self.members[index];
-            member.recover(now);
-            if member.status().is_usable() && !tried.contains(&index) {
+            if member.status_at(now).is_usable() && !tried.contains(&index) {
                 return Some(index);
             }
             let other = member.worker.parameters.redirect.as_deref().filter(|_| steps > 1)?;
@@ -142,18 +155,43 @@ impl Balancer {
         let _held = self.lock();
         let now = Instant::now();
         self.members.iter().for_each(|member| member.recover(now));
+        let method = self.method();
+        self.first_of_sets(|members| method.best(members), now, tried)
+    }
+
+    /// The member that the next request would get, if all goes well. Changes nothing.
+    pub(super) fn foresee(&self, route: Option<&str>) -> Option<usize> {
+        let (now, method) = (Instant::now(), self.method());
+        if let Some(index) = route.and_then(|route| self.of_route(route, &[], now, self.members.len())) {
+            return Some(index);
+        }
+        let choose = |members: Members<'_>| method.choose(members).map(|(index, _)| index);
+        if route.is_some() && self.no_failover { None } else { self.first_of_sets(choose, now, &[]) }
+    }
+
+    /// The one that `choose` names, of the lowest set that has any.
+    fn first_of_sets(
+        &self,
+        choose: impl Fn(Members<'_>) -> Option<usize>,
+        now: Instant,
+        tried: &[usize],
+    ) -> Option<usize> {
         let mut sets: Vec<u8> = self.members.iter().map(Member::set_number).collect();
         sets.sort_unstable();
         sets.dedup();
-        sets.into_iter().find_map(|set| self.elect_of(set, tried))
+        sets.into_iter().find_map(|set| {
+            let [first, second] = self.candidates(set, now, tried);
+            choose(first.into_iter()).or_else(|| choose(second.into_iter()))
+        })
     }
 
-    fn elect_of(&self, set: u8, tried: &[usize]) -> Option<usize> {
+    /// The members of a set that can get a request, and the standbys among them, which get it if no other does.
+    fn candidates(&self, set: u8, now: Instant, tried: &[usize]) -> [Vec<(usize, &Member)>; 2] {
         let of_set = || self.members.iter().enumerate().filter(move |(_, member)| member.set_number() == set);
+        let is = |member: &Member, status| member.status_at(now).has(status);
         let is_free = |index: usize, member: &Member| {
-            member.status().is_usable() && !member.status().has(Status::DRAINING) && !tried.contains(&index)
+            member.status_at(now).is_usable() && !is(member, Status::DRAINING) && !tried.contains(&index)
         };
-        let is = |member: &Member, status| member.status().has(status);
         let is_usual = |member: &Member| !is(member, Status::SPARE) && !is(member, Status::STANDBY);
         let missing = of_set().filter(|(index, member)| is_usual(member) && !is_free(*index, member)).count();
         let usual = of_set().filter(|(index, member)| is_usual(member) && is_free(*index, member));
@@ -161,8 +199,7 @@ impl Balancer {
         let standbys = of_set().filter(|(index, member)| {
             is(member, Status::STANDBY) && !is(member, Status::SPARE) && is_free(*index, member)
         });
-        let method = self.method();
-        method.best(usual.chain(spares.take(missing))).or_else(|| method.best(standbys))
+        [usual.chain(spares.take(missing)).collect(), standbys.collect()]
     }
 
     /// Gives all members another try if none is left. Returns whether it did.
@@ -185,19 +222,24 @@ impl Balancer {
 pub(crate) struct Election {
     balancer: Arc<Balancer>,
     index: usize,
+    under_way: UnderWay,
 }
 
 impl Election {
     /// The member with this index gets the request.
     pub(crate) fn new(balancer: &Arc<Balancer>, index: usize) -> Election {
-        let election = Election { balancer: balancer.clone(), index };
-        election.member().elected().fetch_add(1, Relaxed);
-        election.member().busy().fetch_add(1, Relaxed);
-        election
+        let member = &balancer.members[index];
+        member.elected().fetch_add(1, Relaxed);
+        Election { balancer: balancer.clone(), index, under_way: member.tally.begin() }
     }
 
     pub(crate) fn member(&self) -> &Member {
         &self.balancer.members[self.index]
+    }
+
+    /// Its request.
+    pub(super) fn under_way(&self) -> &UnderWay {
+        &self.under_way
     }
 
     /// Counts bytes of the request.
@@ -208,12 +250,6 @@ impl Election {
     /// Counts bytes of the response.
     pub(crate) fn received(&self, bytes: u64) {
         self.member().received().fetch_add(bytes, Relaxed);
-    }
-}
-
-impl Drop for Election {
-    fn drop(&mut self) {
-        self.member().busy().fetch_sub(1, Relaxed);
     }
 }
 

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use conf::Level;
 use server::{Flow, HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
+use upstream::Tally;
 
+use super::backends;
 use super::balance;
 use super::balancer::of_url;
+use super::carried::{Carrier, carried};
 use super::destination::{destination, parameters};
+use super::foreseen;
 use super::forward::with_domain;
 use super::map::{add_query, canonical_port, complete, set};
 use super::scheme::{Destination, Scheme, SchemeHandler, proxy_error};
@@ -80,16 +84,24 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
         }
         set(request, &target);
     }
-    request.note_step(scheme.module.trim_end_matches("_module"), None, |request| {
-        if let Some(balancer) = of_url(request, &target.url()) {
-            return balancer.description();
-        }
-        let destination = destination(request, target);
-        let server = &destination.server;
-        let kept = if server.keep.is_some() { "a persistent connection" } else { "a new connection" };
-        format!("{}, over {kept} to {}", destination.target.url(), server.address)
-    });
+    explain(request, scheme, target);
     None
+}
+
+/// Records which backend would get the request.
+fn explain(request: &mut Request, scheme: &Scheme, target: Target) {
+    let module = scheme.module.trim_end_matches("_module");
+    if !request.is_hypothetical() {
+        return;
+    }
+    let url = target.url();
+    let steps = match of_url(request, &url) {
+        Some(balancer) => foreseen::balancer(&balancer, request, &url),
+        None => vec![foreseen::backend(&destination(request, target))],
+    };
+    for step in steps {
+        request.note_step(module, None, |_| step);
+    }
 }
 
 /// Whether the target lacks the request's query: that of a rule in a section.
@@ -160,7 +172,13 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
                     request.log("proxy", Level::Error, text);
                     return HandlerResult::Status(503);
                 }
-                handler(request, destination).await
+                backends::note(request, || destination.target.server(), &destination.server);
+                let under_way = destination.server.tally.as_ref().map(Tally::begin);
+                let result = handler(request, destination).await;
+                match under_way {
+                    Some(under_way) => carried(result, Carrier::Server(under_way)),
+                    None => result,
+                }
             }
             Plan::Balancer(target) => balance::handle(request, target).await,
         };

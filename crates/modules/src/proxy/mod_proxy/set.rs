@@ -88,7 +88,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
             let target = absolute(cmd, target(url).in_argument(number_of_url)?);
             match target.scheme == BALANCER {
                 true => define_balancer(cmd, target.host, BalancerLine::Parameters(of_balancer)),
-                false => define(cmd, Worker { target, parameters }),
+                false => define(cmd, Worker::new(target, parameters)),
             }
             Some(url.to_string())
         }
@@ -325,7 +325,7 @@ pub(super) fn add_member(cmd: &mut Cmd<'_>, all: &[String]) -> Outcome {
         set.map_err(|why| format!("BalancerMember {why}")).in_argument(number)?;
     }
     let target = absolute(cmd, member);
-    define_balancer(cmd, name, BalancerLine::Member(Box::new(Worker { target, parameters })));
+    define_balancer(cmd, name, BalancerLine::Member(Box::new(Worker::new(target, parameters))));
     Ok(())
 }
 
@@ -415,7 +415,7 @@ fn set_all<'w>(
     }
     match target.scheme == BALANCER {
         true => define_balancer(cmd, target.host, BalancerLine::Parameters(of_balancer)),
-        false => define(cmd, Worker { target, parameters }),
+        false => define(cmd, Worker::new(target, parameters)),
     }
     Ok(())
 }

@@ -4,9 +4,10 @@ use conf::Level;
 use server::Server;
 use upstream::Address;
 
+use super::backends::address_of;
 use super::balancer::all;
 use super::destination::keep_of;
-use super::schemes::{port_of, scheme_named};
+use super::schemes::scheme_named;
 use super::settings::ProxyServer;
 use super::target::Target;
 
@@ -33,9 +34,6 @@ pub(super) fn share(server: &Server) -> Result<(), String> {
 
 /// The address of a backend whose connections are shared.
 fn address(target: &Target) -> Option<Address> {
-    scheme_named(&target.scheme).filter(|scheme| scheme.reuse && !["https", "wss"].contains(&scheme.name))?;
-    Some(match &target.socket {
-        Some(path) => Address::Unix(path.clone()),
-        None => Address::Tcp(target.host.clone(), target.port.unwrap_or_else(|| port_of(&target.scheme))),
-    })
+    let scheme = scheme_named(&target.scheme).filter(|scheme| scheme.reuse);
+    scheme.filter(|scheme| !["https", "wss"].contains(&scheme.name)).map(|_| address_of(target))
 }

@@ -34,6 +34,11 @@ impl Status {
         self.0 & other.0 == other.0
     }
 
+    /// All of these except those.
+    pub(super) fn without(self, other: Status) -> Status {
+        Status(self.0 & !other.0)
+    }
+
     /// Whether requests may go there.
     pub(crate) fn is_usable(self) -> bool {
         self.0 & Status::UNUSABLE.0 == 0

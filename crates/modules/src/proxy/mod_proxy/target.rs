@@ -82,6 +82,22 @@ impl Target {
         format!("{}://{}{}", self.scheme, self.authority(), self.path)
     }
 
+    /// The URL of the server.
+    pub(crate) fn server(&self) -> String {
+        match &self.socket {
+            Some(path) => format!("unix:{path}|{}://{}", self.scheme, self.authority()),
+            None => format!("{}://{}", self.scheme, self.authority()),
+        }
+    }
+
+    /// The URL as the configuration has it.
+    pub(crate) fn name(&self) -> String {
+        match &self.socket {
+            Some(path) => format!("unix:{path}|{}", self.url()),
+            None => self.url(),
+        }
+    }
+
     /// Whether a request for `other` goes to this one: its URL begins with this one, possibly with any text for `$1`
     /// and the like, and it has the same socket, if this one has a socket.
     pub(crate) fn covers(&self, other: &Target) -> bool {

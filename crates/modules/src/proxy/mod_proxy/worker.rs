@@ -1,9 +1,11 @@
 //! The settings of a backend in `ProxyPass`, `<Proxy>`, `ProxySet` and `BalancerMember`: `key=value`.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use conf::values::{atoi, duration, one_of};
+use upstream::Tally;
 
 use super::ajp_settings::AjpSettings;
 use super::health::Health;
@@ -16,6 +18,14 @@ use super::unused;
 pub(crate) struct Worker {
     pub(crate) target: Target,
     pub(crate) parameters: Parameters,
+    /// What is counted of it, once the whole configuration is known; not for members of balancers.
+    pub(super) tally: OnceLock<Tally>,
+}
+
+impl Worker {
+    pub(super) fn new(target: Target, parameters: Parameters) -> Worker {
+        Worker { target, parameters, tally: OnceLock::new() }
+    }
 }
 
 /// The `key=value` settings of a backend; `None`: not set.
@@ -156,21 +166,23 @@ impl Parameters {
         self.health.changed_by(&health);
     }
 
-    /// The settings for a request: those of the backend whose URL covers the most of it. `None`: there are none.
+    /// The settings for a request: those of the backend whose URL covers the most of it, and what is counted of that one. `None`: there
+    /// are none.
     pub(super) fn of<'w>(
         workers: impl Iterator<Item = &'w Worker> + Clone,
         target: &Target,
-    ) -> Option<Cow<'w, Parameters>> {
+    ) -> Option<(Cow<'w, Parameters>, Option<&'w Tally>)> {
         let mut covering = workers.filter(|worker| worker.target.covers(target));
         let length =
             |worker: &&Worker| (worker.target.path.trim_end_matches('/').len(), worker.target.socket.is_some());
         let longest = covering.clone().map(|worker| length(&worker)).max()?;
         let is_longest = |worker: &&Worker| length(worker) == longest;
-        let first = Cow::Borrowed(&covering.find(is_longest)?.parameters);
-        Some(covering.filter(is_longest).fold(first, |mut all, worker| {
+        let first = covering.find(is_longest)?;
+        let all = covering.filter(is_longest).fold(Cow::Borrowed(&first.parameters), |mut all, worker| {
             all.to_mut().changed_by(&worker.parameters);
             all
-        }))
+        });
+        Some((all, first.tally.get()))
     }
 }
 
@@ -187,7 +199,7 @@ mod tests {
     fn worker(url: &str, pairs: &[(&str, &str)]) -> Worker {
         let mut parameters = Parameters::default();
         pairs.iter().for_each(|(key, value)| parameters.set(key, value).expect("a parameter"));
-        Worker { target: Target::parse(url).expect("a URL"), parameters }
+        Worker::new(Target::parse(url).expect("a URL"), parameters)
     }
 
     #[test]
@@ -197,7 +209,8 @@ mod tests {
             worker("fcgi://h/a", &[("timeout", "2"), ("max", "5")]),
             worker("fcgi://h/a/", &[("timeout", "3"), ("disablereuse", "off"), ("ttl", "9")]),
         ];
-        let of = |url| Parameters::of(workers.iter(), &Target::parse(url).expect("a URL")).map(Cow::into_owned);
+        let of =
+            |url| Parameters::of(workers.iter(), &Target::parse(url).expect("a URL")).map(|(all, _)| all.into_owned());
         let seconds = |count| Some(Duration::from_secs(count));
         let want = Parameters { timeout: seconds(1), reuse: Some(true), ..Parameters::default() };
         assert_eq!(of("fcgi://h/b"), Some(want));

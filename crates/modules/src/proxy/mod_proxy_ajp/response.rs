@@ -9,12 +9,12 @@ use conf::Level;
 use http::KnownField;
 use http::text::to_bytes;
 use server::{Body, BodyStream, HandlerResult, Piece, Request};
-use upstream::{Keep, pool};
+use upstream::{Fault, Keep, pool};
 
 use super::NAME;
 use super::exchange::{Exchange, Failure};
 use super::packet::{Head, Message};
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, cookie, proxy_error, reversed, via};
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, cookie, proxy_error, reversed, via};
 
 /// How a connection goes back to those that are kept.
 pub(super) type Back = Option<(Arc<Destination>, Keep)>;
@@ -98,8 +98,19 @@ fn add(request: &mut Request, name: Cow<'static, str>, value: String) {
     }
 }
 
+/// What is wrong with the backend, if anything is.
+fn fault_of(failure: &Failure) -> Option<Fault> {
+    match failure {
+        Failure::Lost(_) => Some(Fault::Lost),
+        Failure::TimedOut => Some(Fault::Timeout),
+        Failure::Malformed(_) | Failure::Unexpected(_) => Some(Fault::Malformed),
+        Failure::Body(_) => None,
+    }
+}
+
 /// Logs why there is no response, and makes the server's own.
 pub(super) fn failed(request: &mut Request, destination: &Destination, failure: &Failure) -> HandlerResult {
+    fault_of(failure).into_iter().for_each(|fault| destination.server.note_fault(fault));
     if let Failure::Body(error) = failure {
         request.log(NAME, Level::Error, "AH01095: Error reading request entity data");
         return HandlerResult::Status(error.status());
@@ -195,7 +206,7 @@ impl Passed {
             Err(failure) => {
                 self.exchange = None;
                 self.speaker.log(NAME, Level::Error, format!("AH00893: dialog failed: {failure}"));
-                Some(Err(io::Error::other(failure.to_string())))
+                Some(Err(broken(fault_of(&failure), &failure)))
             }
         }
     }

@@ -213,7 +213,7 @@ fn table(out: &mut String, action: &str, balancer: &Balancer, has_checks: bool) 
             member.set_number(),
             member.status().words(),
             member.elected().load(Relaxed),
-            member.busy().load(Relaxed),
+            member.tally.busy(),
             member.arrears(),
             abbreviated_size(Some(member.sent().load(Relaxed))),
             abbreviated_size(Some(member.received().load(Relaxed))),
@@ -335,7 +335,7 @@ fn xml(all: &[Arc<Balancer>]) -> String {
                 ("elected", &member.elected().load(Relaxed)),
                 ("route", &parameters.route.as_deref().unwrap_or_default()),
                 ("redirect", &parameters.redirect.as_deref().unwrap_or_default()),
-                ("busy", &member.busy().load(Relaxed)),
+                ("busy", &member.tally.busy()),
                 ("lbset", &member.set_number()),
             ];
             facts.iter().for_each(|(name, value)| element(&mut out, 10, name, *value));

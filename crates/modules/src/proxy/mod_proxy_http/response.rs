@@ -10,11 +10,12 @@ use http::KnownField;
 use http::h1::received::{BadResponse, ResponseHead};
 use http::text::from_bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, TextPart, Value};
+use upstream::Fault;
 use upstream::http1::{Exchange, Failure};
 
 use super::connection::{Back, NAME, free};
 use super::recurring::Exchanged;
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, proxy_error, reversed, via};
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, proxy_error, reversed, via};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;
@@ -32,6 +33,25 @@ pub(super) enum NoResponse {
         /// The protocol that was asked for.
         asked: String,
     },
+}
+
+impl NoResponse {
+    /// What is wrong with the backend, if anything is.
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            NoResponse::Failure(failure) => fault_of(failure),
+            NoResponse::TooManyInterim | NoResponse::Switched { .. } => Some(Fault::Malformed),
+        }
+    }
+}
+
+fn fault_of(failure: &Failure) -> Option<Fault> {
+    match failure {
+        Failure::Lost(_) => Some(Fault::Lost),
+        Failure::TimedOut => Some(Fault::Timeout),
+        Failure::Malformed(_) | Failure::Chunks(_) => Some(Fault::Malformed),
+        Failure::Body(_) => None,
+    }
 }
 
 impl From<Failure> for NoResponse {
@@ -220,6 +240,7 @@ pub(super) fn make(
 /// Logs why there is no response, and makes the server's own.
 pub(super) fn failed(request: &mut Request, destination: &Destination, why: NoResponse) -> HandlerResult {
     let name = &destination.server.name;
+    why.fault().into_iter().for_each(|fault| destination.server.note_fault(fault));
     match why {
         NoResponse::Failure(Failure::Body(error)) => {
             request.log(NAME, Level::Error, "AH01095: Error reading request entity data");
@@ -280,7 +301,7 @@ impl Passed {
             Err(failure) => {
                 self.exchange = None;
                 self.speaker.log(NAME, Level::Error, format!("AH01110: error reading response: {failure}"));
-                Some(Err(io::Error::other(failure.to_string())))
+                Some(Err(broken(fault_of(&failure), &failure)))
             }
         }
     }

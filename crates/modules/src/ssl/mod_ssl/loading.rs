@@ -56,7 +56,10 @@ pub(super) fn prepare(server: &Server) -> Result<(), String> {
 }
 
 /// The command `reload-certificates`: [`reload`](fn@reload), with a failure in the log too.
-pub(super) fn reload_on_command(server: &Server) -> Result<String, String> {
+pub(super) fn reload_on_command(server: &Server, json: bool) -> Result<String, String> {
+    if json {
+        return Err("reload-certificates: unexpected word '--json'".into());
+    }
     reload(server).inspect_err(|why| runtime::log!("ssl", Error, "certificates were not read again: {why}"))
 }
 

@@ -1,0 +1,101 @@
+//! Responses on their way from a backend, which is busy with them until their end.
+
+use std::io;
+
+use bytes::Bytes;
+use server::{Body, BodyStream, HandlerResult, Piece, SpeakTunnel, Tunnel};
+use upstream::{Fault, UnderWay};
+
+use super::broken::fault_of;
+use super::elect::Election;
+
+/// The backend that a response comes from.
+pub(super) enum Carrier {
+    /// A member of a balancer.
+    Member(Election),
+    /// Another one.
+    Server(UnderWay),
+}
+
+impl Carrier {
+    fn received(&self, bytes: u64) {
+        if let Carrier::Member(election) = self {
+            election.received(bytes);
+        }
+    }
+
+    fn fault(&self, fault: Fault) {
+        match self {
+            Carrier::Member(election) => election.under_way().fault(fault),
+            Carrier::Server(under_way) => under_way.fault(fault),
+        }
+    }
+}
+
+/// The response, whose bytes count for the backend; that one is busy until its end.
+pub(super) fn carried(result: HandlerResult, carrier: Carrier) -> HandlerResult {
+    match result {
+        HandlerResult::Body(Body::Stream(body)) => {
+            let left = body.length();
+            HandlerResult::Body(Body::Stream(Box::new(Carried { body, left, carrier: Some(carrier) })))
+        }
+        HandlerResult::Tunnel(tunnel) => {
+            let Tunnel { protocol, speak, timeout } = *tunnel;
+            let speak: SpeakTunnel = Box::new(move |client| {
+                Box::pin(async move {
+                    let _busy = carrier;
+                    speak(client).await;
+                })
+            });
+            HandlerResult::Tunnel(Box::new(Tunnel { protocol, speak, timeout }))
+        }
+        HandlerResult::Body(body) => {
+            carrier.received(body.length().unwrap_or(0));
+            HandlerResult::Body(body)
+        }
+        result => result,
+    }
+}
+
+/// The body of a backend's response.
+struct Carried {
+    body: Box<dyn BodyStream>,
+    /// What is left of it, if that is known.
+    left: Option<u64>,
+    /// `None`: it has ended.
+    carrier: Option<Carrier>,
+}
+
+impl Carried {
+    async fn piece(&mut self) -> Option<io::Result<Bytes>> {
+        let piece = self.body.next().await;
+        match &piece {
+            Some(Ok(piece)) => {
+                let length = piece.len() as u64;
+                self.carrier.iter().for_each(|carrier| carrier.received(length));
+                self.left = self.left.map(|left| left.saturating_sub(length));
+            }
+            Some(Err(error)) => self.carrier.iter().for_each(|carrier| carrier.fault(fault_of(error))),
+            None => {}
+        }
+        // The client may have the end before this body is dropped.
+        if self.left == Some(0) || !matches!(piece, Some(Ok(_))) {
+            self.carrier = None;
+        }
+        piece
+    }
+}
+
+impl BodyStream for Carried {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(self.piece())
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        self.body.notes()
+    }
+}
