@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use sys::time::Instant;
 
 use crate::connection::Connection;
-use crate::remote::{Keep, Kind};
+use crate::remote::{Keep, Key, Kind};
 use crate::stream::Stream;
 use crate::tally::{IdleMark, Tally};
 use crate::{resting, shared};
@@ -47,22 +47,22 @@ impl Connections {
     }
 }
 
-static CONNECTIONS: Mutex<Option<HashMap<Kind, Connections>>> = Mutex::new(None);
+static CONNECTIONS: Mutex<Option<HashMap<Key, Connections>>> = Mutex::new(None);
 
-fn connections() -> MutexGuard<'static, Option<HashMap<Kind, Connections>>> {
+fn connections() -> MutexGuard<'static, Option<HashMap<Key, Connections>>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A request over a fresh connection, until its response begins. It may wait for the very process that a kept
 /// connection would occupy: meanwhile none is kept.
 #[derive(Debug)]
-pub struct AwaitedResponse(Kind);
+pub struct AwaitedResponse(Key);
 
 impl AwaitedResponse {
     /// The request over a connection of this kind begins to wait.
     pub fn new(kind: Kind) -> AwaitedResponse {
-        connections().get_or_insert_default().entry(kind.clone()).or_default().awaited_responses += 1;
-        AwaitedResponse(kind)
+        connections().get_or_insert_default().entry(kind.key.clone()).or_default().awaited_responses += 1;
+        AwaitedResponse(kind.key)
     }
 }
 
@@ -82,7 +82,7 @@ impl Drop for AwaitedResponse {
 /// Takes the kept connection that was used last, within this time if one is given. Forgets those that the server has
 /// closed, or over which it has sent what nobody has asked for.
 pub fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
-    own(kind, keep, within).or_else(|| shared::take(kind.plain()?, keep, within).map(Connection::from))
+    own(kind, keep, within).or_else(|| shared::take(kind.key.plain()?, keep, within).map(Connection::from))
 }
 
 /// Like [`take`], for code that reads and writes: a connection that the thread's reactor still watches comes first.
@@ -104,11 +104,11 @@ pub fn give_stream(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) {
 fn own(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
     let mut connections = connections();
     let all = connections.as_mut()?;
-    let one = all.get_mut(kind)?;
+    let one = all.get_mut(&kind.key)?;
     let taken = one.take(keep, within);
     // The place of a server that the configuration names stays.
-    if one.is_empty() && kind.plain().is_none() {
-        all.remove(kind);
+    if one.is_empty() && kind.key.plain().is_none() {
+        all.remove(&kind.key);
     }
     taken
 }
@@ -127,30 +127,30 @@ pub fn give(kind: &Kind, keep: Keep, connection: Connection) {
         all.retain(|_, one| !one.is_empty());
     }
     let has_room = all.values().map(|one| one.idle.len()).sum::<usize>() < IDLE_MAX;
-    if !all.contains_key(kind) {
-        all.insert(kind.clone(), Connections::default());
+    if !all.contains_key(&kind.key) {
+        all.insert(kind.key.clone(), Connections::default());
     }
-    let Some(one) = all.get_mut(kind) else { return };
+    let Some(one) = all.get_mut(&kind.key) else { return };
     let Connections { idle: kept, awaited_responses } = &mut *one;
     kept.retain(|(_, since, _)| keep.allows(*since));
     if kept.len() >= keep.max && !kept.is_empty() {
         kept.remove(0).0.close();
     }
     if kept.len() < keep.max && has_room && *awaited_responses == 0 {
-        kept.push((connection, Instant::now(), kind.tally().map(Tally::idle_one)));
+        kept.push((connection, Instant::now(), kind.tally.as_ref().map(Tally::idle_one)));
     } else {
         connection.close();
     }
     if one.is_empty() {
-        all.remove(kind);
+        all.remove(&kind.key);
     }
 }
 
 /// Gives a connection to all children, if this one has enough. Returns the one that it keeps.
 fn offered(kind: &Kind, connection: Connection) -> Option<Connection> {
-    let Some(address) = kind.plain() else { return Some(connection) };
+    let Some(address) = kind.key.plain() else { return Some(connection) };
     let has_enough = |most: usize| {
-        most == 0 || connections().as_ref().and_then(|all| all.get(kind)).is_some_and(|one| one.idle.len() >= most)
+        most == 0 || connections().as_ref().and_then(|all| all.get(&kind.key)).is_some_and(|one| one.idle.len() >= most)
     };
     match connection.into_descriptor() {
         Ok(socket) => shared::put(address, socket, has_enough).err().map(Connection::from),

@@ -88,7 +88,8 @@ impl RemoteServer {
 
     /// What its connections have in common: any of them may carry any of its requests.
     pub fn kind(&self) -> Kind {
-        Kind::new(self.address.clone(), self.tls.as_ref().map(Tls::identity), self.tally.clone())
+        let key = Key::new(self.address.clone(), self.tls.as_ref().map(Tls::identity));
+        Kind { key, tally: self.tally.clone() }
     }
 }
 
@@ -121,30 +122,31 @@ pub struct Through {
     pub credentials: Option<String>,
 }
 
+/// What interchangeable connections have in common, and where they are counted.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub(crate) key: Key,
+    /// Where idle ones are counted. They may go on for another name of the same server.
+    pub(crate) tally: Option<Tally>,
+}
+
 /// What interchangeable connections have in common: the address, and everything about their encryption.
 #[derive(Clone, Debug)]
-pub struct Kind(Arc<Common>);
+pub(crate) struct Key(Arc<Common>);
 
 /// It, with its hash: connections are looked up for every request.
 #[derive(Debug)]
 struct Common {
     address: Address,
     tls: Option<TlsIdentity>,
-    /// Where idle ones are counted. They may go on for another name of the same server.
-    tally: Option<Tally>,
     hash: u64,
 }
 
-impl Kind {
-    fn new(address: Address, tls: Option<TlsIdentity>, tally: Option<Tally>) -> Kind {
+impl Key {
+    fn new(address: Address, tls: Option<TlsIdentity>) -> Key {
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
         let hash = HASHER.hash_one((&address, &tls));
-        Kind(Arc::new(Common { address, tls, tally, hash }))
-    }
-
-    /// Where idle connections are counted.
-    pub(crate) fn tally(&self) -> Option<&Tally> {
-        self.0.tally.as_ref()
+        Key(Arc::new(Common { address, tls, hash }))
     }
 
     /// The address, if the connections are not encrypted.
@@ -153,16 +155,16 @@ impl Kind {
     }
 }
 
-impl PartialEq for Kind {
-    fn eq(&self, other: &Kind) -> bool {
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
         let (one, other) = (&self.0, &other.0);
         Arc::ptr_eq(one, other) || one.hash == other.hash && one.address == other.address && one.tls == other.tls
     }
 }
 
-impl Eq for Kind {}
+impl Eq for Key {}
 
-impl Hash for Kind {
+impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0.hash);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use foldhash::{HashMap, HashMapExt as _};
 use sys::time::Instant;
 
-use crate::remote::{Keep, Kind};
+use crate::remote::{Keep, Key, Kind};
 use crate::stream::Stream;
 use crate::tally::{IdleMark, Tally};
 
@@ -17,7 +17,7 @@ const RESTING_MAX: usize = 256;
 /// Connections that rest, the last one used last.
 #[derive(Default)]
 struct Resting {
-    of: HashMap<Kind, Vec<(Stream, Instant, Option<IdleMark>)>>,
+    of: HashMap<Key, Vec<(Stream, Instant, Option<IdleMark>)>>,
     count: usize,
 }
 
@@ -29,7 +29,7 @@ thread_local! {
 pub(crate) fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Stream> {
     RESTING.with_borrow_mut(|resting| {
         let Resting { of, count } = resting;
-        let kept = of.get_mut(kind)?;
+        let kept = of.get_mut(&kind.key)?;
         while kept.last().is_some_and(|(_, since, _)| within.is_none_or(|time| since.elapsed() <= time))
             && let Some((mut stream, since, _)) = kept.pop()
         {
@@ -57,11 +57,11 @@ pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Res
             resting.forget(Keep { idle: None, ..keep });
         }
         let Resting { of, count } = resting;
-        let kept = of.entry(kind.clone()).or_default();
+        let kept = of.entry(kind.key.clone()).or_default();
         if kept.len() >= keep.max || *count >= RESTING_MAX {
             return Err(stream);
         }
-        kept.push((stream, Instant::now(), kind.tally().map(Tally::idle_one)));
+        kept.push((stream, Instant::now(), kind.tally.as_ref().map(Tally::idle_one)));
         *count += 1;
         Ok(())
     })

@@ -122,7 +122,7 @@ impl Reader {
         if !matches!(all("connection")[..], [value] if is_connection(value)) {
             return Err(Stop::Fault("its Connection is not the proxy's".into()));
         }
-        for name in ["keep-alive", "proxy-connection", "trailer", "http2-settings"] {
+        for name in ["keep-alive", "proxy-connection", "trailer"] {
             if !all(name).is_empty() {
                 return Err(Stop::Fault(format!("{name} is not for the next server")));
             }
@@ -215,10 +215,10 @@ fn is_token(text: &str) -> bool {
 fn target(line: &str) -> Result<String, String> {
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, "HTTP/1.1"] = words[..] else { return Err(format!("the request line {line:?}")) };
-    let path = target.split('?').next().unwrap_or_default();
-    let climbs = path.to_ascii_lowercase().replace("%2e", ".").split(['/', '\\']).any(|part| part == "..");
-    let is_target = target.starts_with("/in/") && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    match is_token(method) && is_target && !climbs {
+    // A rule with the flag NE may pass on any byte of a path, as in Apache, except for these.
+    let is_plain = |c: char| !c.is_ascii() || c.is_ascii_graphic();
+    let is_target = target.starts_with("/in/") && target.chars().all(is_plain);
+    match is_token(method) && is_target {
         true => Ok(target.to_string()),
         false => Err(format!("the request line {line:?}")),
     }
