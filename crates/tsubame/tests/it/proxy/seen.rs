@@ -147,10 +147,12 @@ fn log_lines_name_the_server() {
         let log = until("five lines", || Some(site.read("logs/proxy.log")).filter(|log| log.lines().count() == 5));
         let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         // Lines of several children may come in any order.
-        let of = |path: &str| lines.iter().filter(move |line| line["line"] == format!("GET {path} HTTP/1.1"));
-        let one = |path| of(path).next().unwrap_or_else(|| panic!("{path}: {log}"));
-        let [first, second] = of("/app/bare").collect::<Vec<_>>()[..] else { panic!("{log}") };
-        let (member, dead, own) = (one("/b/bare"), one("/dead/x"), one("/status?auto"));
+        let of = |path: &str| -> Vec<&Value> {
+            let line = format!("GET {path} HTTP/1.1");
+            lines.iter().filter(|one| one["line"] == line).collect()
+        };
+        let [first, second] = of("/app/bare")[..] else { panic!("{log}") };
+        let (member, dead, own) = (of("/b/bare")[0], of("/dead/x")[0], of("/status?auto")[0]);
         assert_eq!(first["server"], format!("http://{}", origin.address));
         assert_eq!(first["address"], origin.address.to_string());
         assert!(first["connect"].is_u64() && first["first"].as_u64() > Some(0), "{first}");
