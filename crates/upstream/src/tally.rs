@@ -265,6 +265,20 @@ impl Tally {
         UnderWay { began: Instant::now(), mark: Mark::new(self, Gauge::Busy) }
     }
 
+    /// A request is on its way, until the returned value is dropped. It counts once it has ended well: see
+    /// [`recurred`](Self::recurred).
+    pub fn busy_one(&self) -> BusyMark {
+        BusyMark(Mark::new(self, Gauge::Busy))
+    }
+
+    /// A request has gone over a connection that was there, and its response came at once, after this time.
+    pub fn recurred(&self, time: Duration) {
+        self.add(Count::Requests, 1);
+        self.add(Count::Reused, 1);
+        self.add_timed(Count::Begun, Count::Beginning, time);
+        self.add_timed(Count::Ended, Count::Serving, time);
+    }
+
     /// A connection is idle, until the returned value is dropped.
     pub(crate) fn idle_one(&self) -> IdleMark {
         IdleMark(Mark::new(self, Gauge::Idle))
@@ -290,6 +304,10 @@ impl Drop for UnderWay {
         self.mark.tally.add_timed(Count::Ended, Count::Serving, self.began.elapsed());
     }
 }
+
+/// A request that is on its way.
+#[derive(Debug)]
+pub struct BusyMark(#[expect(dead_code, reason = "it counts as long as it is there")] Mark);
 
 /// A connection that is idle.
 #[derive(Debug)]

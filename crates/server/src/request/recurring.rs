@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use sys::time::Instant;
 
 /// What a handler knows about a response that may recur.
 pub trait Recurring: Send + Sync {
@@ -24,9 +25,9 @@ pub trait Recurring: Send + Sync {
     /// How much memory it takes, in bytes.
     fn memory(&self) -> usize;
 
-    /// Asks the other server for another such response, without waiting, for a client at this address. `None`: that is not
-    /// possible at present, and nothing was sent.
-    fn ask(self: Arc<Self>, ip: &str) -> Option<Box<dyn Asked>>;
+    /// Asks the other server for another such response, without waiting, for a client at this address whose request came
+    /// at `start`. `None`: that is not possible at present, and nothing was sent.
+    fn ask(self: Arc<Self>, ip: &str, start: Instant) -> Option<Box<dyn Asked>>;
 }
 
 /// A request for a response that may recur, on its way to the other server.

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use http::KnownField;
 use http::h1::received::ResponseHead;
 use server::{Asked, Recurring, Request};
-use upstream::{ExpectedExchange, ExpectedHead, Keep, pool};
+use sys::time::Instant;
+use upstream::{BusyMark, ExpectedExchange, ExpectedHead, Keep, pool};
 
 use crate::proxy::mod_proxy::{Destination, adds_fields};
 
@@ -48,8 +49,9 @@ impl Exchanged {
         let (date, None) = (dates.next()?, dates.next()) else { return None };
         let date = (date.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
         let is_framed = head.field(text, KnownField::TransferEncoding).is_none() && head.keeps_connection(text);
-        // A member of a balancer is another one each time.
-        if destination.attempt.is_some() || !is_framed || body.len() > BODY_MAX {
+        // A member of a balancer is another one each time, and a log may want to know more than is known then.
+        let is_simple = destination.attempt.is_none() && request.account.upstream.is_none();
+        if !is_simple || !is_framed || body.len() > BODY_MAX {
             return None;
         }
         let client = match adds_fields(request) {
@@ -75,7 +77,7 @@ impl Recurring for Exchanged {
         size_of::<Exchanged>() + self.request.len() + self.head.memory() + self.body.len()
     }
 
-    fn ask(self: Arc<Self>, ip: &str) -> Option<Box<dyn Asked>> {
+    fn ask(self: Arc<Self>, ip: &str, start: Instant) -> Option<Box<dyn Asked>> {
         let stream = pool::take_stream(&self.destination.kind, self.keep, None)?;
         let mut expecting = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         expecting.exchange.begin(stream, |head| match &self.client {
@@ -86,6 +88,7 @@ impl Recurring for Exchanged {
                 head.extend_from_slice(&self.request[client.end..]);
             }
         });
+        expecting.under_way = self.destination.server.tally.as_ref().map(|tally| (start, tally.busy_one()));
         expecting.known = Some(self);
         Some(expecting)
     }
@@ -97,6 +100,8 @@ struct Expecting {
     exchange: ExpectedExchange,
     /// What is expected; `None`: nothing any more.
     known: Option<Arc<Exchanged>>,
+    /// Since when it is on its way, for those who count.
+    under_way: Option<(Instant, BusyMark)>,
 }
 
 thread_local! {
@@ -111,7 +116,7 @@ impl Asked for Expecting {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let Expecting { exchange, known } = self;
+        let Expecting { exchange, known, .. } = self;
         known.as_ref().map_or(Poll::Ready(false), |known| exchange.poll(cx, &known.head))
     }
 
@@ -121,6 +126,9 @@ impl Asked for Expecting {
 
     fn end(mut self: Box<Self>) {
         if let (Some(known), Some(stream)) = (self.known.take(), self.exchange.end()) {
+            if let (Some((start, _)), Some(tally)) = (self.under_way.take(), &known.destination.server.tally) {
+                tally.recurred(start.elapsed());
+            }
             pool::give_stream(&known.destination.kind, known.keep, stream, true);
         }
         SPARE.with_borrow_mut(|spare| {

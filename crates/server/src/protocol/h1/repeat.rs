@@ -117,7 +117,7 @@ impl Http1Connection {
         let offers_http2 = request.vhost.plan.upgrades && self.may_offer_http2(request);
         let settled = begun.settled.take();
         let asked = settled.as_ref().filter(|_| !offers_http2 && self.refused.is_none());
-        let asked = asked.and_then(|settled| settled.known.clone().ask(request.client.ip()));
+        let asked = asked.and_then(|settled| settled.known.clone().ask(request.client.ip(), request.account.start));
         if let (Some(asked), Some(settled)) = (asked, &settled) {
             let deadline = request.account.start + asked.timeout();
             let exchange = Exchange::prepared(begun, self.workers.acquire(), self.traffic);
