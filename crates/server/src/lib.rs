@@ -38,7 +38,8 @@ pub use crate::message::tested_field::TestedField;
 pub use crate::message::tunnel::{SpeakTunnel, Tunnel, TunnelFuture, TunnelStream};
 pub use crate::message::written::{Writer, written, written_later};
 pub use crate::module::authz;
-pub use crate::module::hook::{Hook, Module, Order, SharedCache, has_dump, is_unlisted};
+pub use crate::module::hook::{Hook, Module, Order, has_dump, is_unlisted};
+pub use crate::module::objects::SharedCache;
 pub use crate::phases::delivery::Conditions;
 pub use crate::phases::process::Response;
 pub use crate::phases::subject::{

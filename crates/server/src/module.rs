@@ -3,5 +3,7 @@
 pub mod authz;
 pub mod finding;
 pub mod hook;
+pub mod objects;
 
 pub use self::hook::*;
+pub use self::objects::{NamedCache, OBJECT_MAX, ObjectCache, Opening, SharedCache};

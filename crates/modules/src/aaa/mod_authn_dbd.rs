@@ -56,7 +56,7 @@ async fn check(request: &mut Request, user: &str, password: &str) -> Authn {
 async fn realm_hash(request: &mut Request, user: &str, realm: &str, digest: RealmDigest) -> Result<String, Authn> {
     let label = request.dir::<DbdDir>().realm.get().cloned();
     let hash = look_up(request, label, &[user, realm], &["AH01658", "AH01659", "AH01660", "AH01661"]).await?;
-    mod_authn_socache::remember(request, "dbd", user, Some(realm), &hash);
+    mod_authn_socache::remember(request, "dbd", user, Some(realm), &hash).await;
     match hash.len() == digits(digest) {
         true => Ok(hash),
         false => Err(Authn::UserNotFound),

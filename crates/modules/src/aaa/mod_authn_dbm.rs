@@ -69,6 +69,6 @@ async fn realm_hash(request: &Request, user: &str, realm: &str, digest: RealmDig
     if is_sha256 != (digest == RealmDigest::Sha256) {
         return Err(Authn::UserNotFound);
     }
-    mod_authn_socache::remember(request, "dbm", user, Some(realm), &hash);
+    mod_authn_socache::remember(request, "dbm", user, Some(realm), &hash).await;
     Ok(hash)
 }

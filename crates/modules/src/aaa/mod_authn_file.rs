@@ -77,7 +77,7 @@ async fn realm_hash(request: &Request, user: &str, realm: &str, digest: RealmDig
         (its_realm == realm && is_sha256 == (digest == RealmDigest::Sha256)).then(|| hash.to_string())
     };
     let hash = lines.iter().find_map(of_realm).ok_or(Authn::UserNotFound)?;
-    mod_authn_socache::remember(request, "file", user, Some(realm), &hash);
+    mod_authn_socache::remember(request, "file", user, Some(realm), &hash).await;
     Ok(hash)
 }
 

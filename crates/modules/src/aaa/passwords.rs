@@ -91,7 +91,7 @@ pub(super) async fn check_stored(
 ) -> Authn {
     // For next time, if mod_authn_socache should cache this source's results.
     let source = module.strip_prefix("authn_").unwrap_or(module);
-    mod_authn_socache::remember(request, source, user, None, stored);
+    mod_authn_socache::remember(request, source, user, None, stored).await;
     match is_right(&http::text::to_bytes(password), stored).await {
         Ok(true) => Authn::Granted,
         Ok(false) => Authn::Denied,

@@ -4,7 +4,6 @@
 //! keeps it small.
 
 mod draft;
-mod format;
 mod paths;
 mod settings;
 
@@ -19,12 +18,12 @@ use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row, shown};
 use server::{FilePart, Hook, Module, Request};
 
 use self::draft::{DiskDraft, Stored};
-use self::format::{Head, Identity};
 use self::paths::{Paths, Root};
 use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE, MIN_FILE_SIZE, READ_SIZE, READ_TIME};
 use super::complaint::complain;
 use super::entry::Entry;
-use super::storage::{Content, Draft, Found, Job, Storage};
+use super::format::{self, Head, Identity, Layout};
+use super::storage::{Content, Draft, Find, Found, Job, Storage};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_disk_module", source: "mod_cache_disk.c", linked: false, directives: DIRECTIVES },
@@ -42,7 +41,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheReadTime", Allowed::CONF, Take1(set_read_time), shown!(READ_TIME), "The maximum time taken to attempt to read and cache in go"),
 ];
 
-pub(crate) static DISK: Storage = Storage { name: "disk", find, begin, remove, gather };
+pub(crate) static DISK: Storage = Storage { name: "disk", find: Find::Now(find), begin, remove, gather };
 
 /// The letters of a name that may be those of directories.
 const LETTERS: i32 = 20;
@@ -50,6 +49,7 @@ const LETTERS: i32 = 20;
 const HEAD_MAX: u64 = 256 * 1024;
 /// Bodies up to this size go out with their heads, in bytes; a larger one is sent from its file.
 const SMALL: u64 = 16 * 1024;
+
 fn set_levels(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     let length = cmd.server.get::<DiskServer>().length();
     let levels = directories(atoi(text), length, "CacheDirLevels")?;
@@ -156,7 +156,7 @@ fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Opt
 
 fn remove(request: &Request, key: &str) -> Job {
     let (root, key) = (root(request), http::text::to_bytes(key).into_owned());
-    Box::new(move || root.map_or(Ok(()), |root| draft::remove_all(&root, &root.primary(&key))))
+    Job::Blocks(Box::new(move || root.map_or(Ok(()), |root| draft::remove_all(&root, &root.primary(&key)))))
 }
 
 fn gather(request: &Request) -> (u64, u64) {
@@ -176,7 +176,8 @@ fn root(request: &Request) -> Option<Root> {
 fn read(paths: &Paths) -> io::Result<Head> {
     let mut bytes = Vec::with_capacity(2048);
     File::open(&paths.header)?.take(HEAD_MAX).read_to_end(&mut bytes)?;
-    Head::decode(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let head = Head::decode(Layout::File, &bytes).map(|(head, _)| head);
+    head.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The body of a response. `None`: the file belongs to another head, or is not complete.

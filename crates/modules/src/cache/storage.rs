@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use bytes::Bytes;
-use server::{Body, BodyStream, FilePart, Piece, Request};
+use server::{Body, BodyStream, FilePart, Piece, Request, Waiting};
 
 use super::entry::Entry;
 
@@ -13,7 +13,7 @@ pub(crate) struct Storage {
     /// Its name in `CacheEnable`.
     pub(crate) name: &'static str,
     /// The response for this key and the fields of this request.
-    pub(crate) find: fn(&Request, key: &str) -> Option<Found>,
+    pub(crate) find: Find,
     /// Begins to store a response of this length under a key; `None`: the storage does not want it.
     pub(crate) begin: Begin,
     /// Removes all responses under a key.
@@ -28,11 +28,34 @@ impl fmt::Debug for Storage {
     }
 }
 
+/// Finds a response.
+pub(crate) enum Find {
+    /// At once.
+    Now(fn(&Request, key: &str) -> Option<Found>),
+    /// In a place that has to be waited for.
+    Later(for<'a> fn(&'a Request, key: &'a str) -> Waiting<'a, Option<Found>>),
+}
+
+impl Storage {
+    /// The response for this key and the fields of this request.
+    pub(crate) async fn find(&self, request: &Request, key: &str) -> Option<Found> {
+        match self.find {
+            Find::Now(find) => find(request, key),
+            Find::Later(find) => find(request, key).await,
+        }
+    }
+}
+
 /// Begins to store a response: its key, its head, and the length of its body.
 type Begin = fn(&Request, &str, Entry, Option<u64>) -> Option<Box<dyn Draft>>;
 
-/// Work on a storage that may block.
-pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
+/// Work on a storage.
+pub(crate) enum Job {
+    /// It may block.
+    Blocks(Box<dyn FnOnce() -> io::Result<()> + Send>),
+    /// It waits.
+    Waits(Waiting<'static, io::Result<()>>),
+}
 
 /// A stored response.
 pub(crate) struct Found {
@@ -81,11 +104,10 @@ pub(crate) trait Place: Send + Sync {
     fn remove(self: Box<Self>) -> Job;
 }
 
-/// A response that is being stored. Nobody finds it before it is complete, and it leaves nothing behind if it never is. All
-/// of it may block.
+/// A response that is being stored. Nobody finds it before it is complete, and it leaves nothing behind if it never is.
 pub(crate) trait Draft: Send + Sync {
-    /// Adds to the body.
+    /// Adds to the body; may block.
     fn write(&mut self, piece: &[u8]) -> io::Result<()>;
     /// The body is complete.
-    fn commit(self: Box<Self>) -> io::Result<()>;
+    fn commit(self: Box<Self>) -> Job;
 }

@@ -7,6 +7,7 @@ use conf::{Context, Error, ModuleInfo, SettingsMap};
 use crate::message::response::Body;
 use crate::module::authz::{AuthnProvider, AuthzProvider};
 use crate::module::finding::Finding;
+use crate::module::objects::SharedCache;
 use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{
@@ -17,14 +18,6 @@ use crate::request::hooks::{
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
 use crate::site::server::{DumpHook, HelperHook, Lifecycle, LogHook, PreflightHook, Server, ServerHook, StartHook};
-
-/// A way to share small objects among the children (Apache manual, "Shared Object Cache").
-pub struct SharedCache {
-    /// Its names in directives.
-    pub names: &'static [&'static str],
-    /// Checks the part after `NAME:`; `None` if there is no colon. `Err` is the message of a syntax error.
-    pub check: fn(Option<&str>) -> Result<(), String>,
-}
 
 /// A module: one file, one of these, listed once.
 pub struct Module {

@@ -10,6 +10,7 @@ pub mod hung_disk;
 pub mod mpm;
 pub mod name_server;
 pub mod needs;
+pub mod object_servers;
 pub mod observe;
 pub mod open_metrics;
 pub mod oracle;

@@ -9,9 +9,12 @@ use super::report::{Outcome, report};
 use crate::cache::complaint::complain;
 use crate::cache::storage::{Job, Storage};
 
-/// Does work on a storage that may block; a problem is logged.
+/// Does work on a storage; a problem is logged.
 pub(super) async fn work(request: &Request, job: Job) -> io::Result<()> {
-    let result = offload(Load::Wait, job).await;
+    let result = match job {
+        Job::Blocks(job) => offload(Load::Wait, job).await,
+        Job::Waits(job) => job.await,
+    };
     if let Err(error) = &result {
         complain(request.vhost, "cache", Some(error), "a stored response cannot be replaced or removed");
     }

@@ -52,7 +52,7 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     let mut stale = None;
     for storage in storages.iter().filter(|_| !reloads) {
         let found =
-            (storage.find)(request, &key).filter(|found| found.entry.answers(|name| request.header_joined(name)));
+            storage.find(request, &key).await.filter(|found| found.entry.answers(|name| request.header_joined(name)));
         let Some(found) = found else { continue };
         match judge(&found.entry, &client, ignores, now()) {
             Freshness::Fresh { is_stale, is_guess, .. } => {

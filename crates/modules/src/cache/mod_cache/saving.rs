@@ -11,7 +11,7 @@ use sys::time::Instant;
 use super::counts::{Counted, count};
 use super::lock::Lock;
 use crate::cache::complaint::complain;
-use crate::cache::storage::Draft;
+use crate::cache::storage::{Draft, Job};
 
 /// A part of a file up to this size is stored before it goes out, in bytes: it then goes out without passing through memory.
 const AT_ONCE: u64 = 1024 * 1024;
@@ -38,18 +38,27 @@ impl Keeping {
         let Keeping { mut draft, lock, host } = self;
         let stored = offload(Load::Wait, move || -> io::Result<_> {
             write(&mut *draft)?;
-            Ok(match is_last {
-                false => Some((draft, lock)),
-                true => {
-                    draft.commit()?;
+            if !is_last {
+                return Ok((Some(draft), None, lock));
+            }
+            match draft.commit() {
+                Job::Blocks(job) => job().map(|()| {
                     count(Counted::Store);
-                    drop(lock);
-                    None
-                }
-            })
+                    (None, None, lock)
+                }),
+                Job::Waits(job) => Ok((None, Some(job), lock)),
+            }
         });
-        match stored.await {
-            Ok(rest) => rest.map(|(draft, lock)| Keeping { draft, lock, host }),
+        let stored = match stored.await {
+            Ok((None, Some(job), lock)) => job.await.map(|()| {
+                count(Counted::Store);
+                (None, lock)
+            }),
+            Ok((draft, _, lock)) => Ok((draft, lock)),
+            Err(error) => Err(error),
+        };
+        match stored {
+            Ok((draft, lock)) => draft.map(|draft| Keeping { draft, lock, host }),
             Err(error) => {
                 // The body is none that is stored.
                 let is_unfit = [io::ErrorKind::FileTooLarge, io::ErrorKind::UnexpectedEof].contains(&error.kind());

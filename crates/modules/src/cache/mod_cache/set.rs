@@ -7,9 +7,6 @@ use super::settings::{CacheDir, CacheServer, Enabled, KeyBase, Scope};
 use super::storages;
 use crate::cache::entry::SECOND;
 
-/// Apache's other storage.
-const MISSING: &str = "socache";
-
 /// The sections that Apache does not allow around `CacheEnable` and `CacheDisable`.
 const FORBIDDEN: [(&str, &str); 9] = [
     ("<Directory", "<Directory> section"),
@@ -43,10 +40,6 @@ pub(super) fn enable(cmd: &mut Cmd<'_>, storage: &str, url: Option<&str>) -> Out
     if section.as_ref().is_some_and(|path| !url.starts_with(&**path)) {
         const BELOW: &str = "When in a Location, CacheEnable must specify a path or an URL below that location.";
         return Err(Refusal::argument(2, BELOW));
-    }
-    if storage == MISSING {
-        let text = "CacheEnable socache: Tsubame has no mod_cache_socache; mod_cache_disk stores responses in files (CacheEnable disk)";
-        return Err(Refusal::argument(1, text));
     }
     let is_loaded = cmd.context.language.has_module(&format!("cache_{storage}_module"));
     let Some(storage) = storages::named(storage).filter(|_| is_loaded) else {

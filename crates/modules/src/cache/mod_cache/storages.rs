@@ -5,10 +5,11 @@ use server::Request;
 use super::key::path_of;
 use super::settings::{CacheDir, CacheServer};
 use crate::cache::mod_cache_disk::DISK;
+use crate::cache::mod_cache_socache::SOCACHE;
 use crate::cache::storage::Storage;
 
 /// All storages.
-static STORAGES: [&Storage; 1] = [&DISK];
+static STORAGES: [&Storage; 2] = [&DISK, &SOCACHE];
 
 /// The storage with this name.
 pub(super) fn named(name: &str) -> Option<&'static Storage> {

@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::format::{self, Identity, encode_variants, varies_by};
 use super::paths::{Paths, Root};
 use crate::cache::entry::Entry;
+use crate::cache::format::{self, Identity, Layout, encode_variants, varies_by};
 use crate::cache::storage::{Draft, Job, Place};
 
 /// The beginning of the names of files that are not complete: those of Apache, which htcacheclean removes.
@@ -52,8 +52,14 @@ impl Draft for DiskDraft {
         body.file.write_all(piece)
     }
 
-    fn commit(self: Box<Self>) -> io::Result<()> {
-        let DiskDraft { root, key, mut entry, sizes, expected, body, length } = *self;
+    fn commit(self: Box<Self>) -> Job {
+        Job::Blocks(Box::new(|| self.store()))
+    }
+}
+
+impl DiskDraft {
+    fn store(self) -> io::Result<()> {
+        let DiskDraft { root, key, mut entry, sizes, expected, body, length } = self;
         if !entry.header_only {
             if expected.is_some_and(|expected| expected != length) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -90,10 +96,10 @@ fn write_head(root: &Root, primary: &Paths, paths: &Paths, stored: format::Store
         file.file.write_all(bytes)?;
         file.put(path)
     };
-    put(&stored.encode(), &paths.header)?;
+    put(&stored.encode(Layout::File), &paths.header)?;
     match stored.entry.fields.joined("Vary") {
         None => Ok(()),
-        Some(vary) => put(&encode_variants(&varies_by(&vary), stored.entry.expire), &primary.header),
+        Some(vary) => put(&encode_variants(Layout::File, &varies_by(&vary), stored.entry.expire), &primary.header),
     }
 }
 
@@ -109,7 +115,7 @@ pub(super) struct Stored {
 
 impl Place for Stored {
     fn refresh(self: Box<Self>, entry: Entry) -> Job {
-        Box::new(move || {
+        Job::Blocks(Box::new(move || {
             // It would not be found where it is.
             if entry.fields.joined("Vary") != self.vary {
                 return remove_one(&self.root, &self.paths);
@@ -117,11 +123,11 @@ impl Place for Stored {
             let primary = self.root.primary(&self.key);
             let stored = format::Stored { key: self.key, entry, identity: self.identity };
             write_head(&self.root, &primary, &self.paths, stored)
-        })
+        }))
     }
 
     fn remove(self: Box<Self>) -> Job {
-        Box::new(move || remove_one(&self.root, &self.paths))
+        Job::Blocks(Box::new(move || remove_one(&self.root, &self.paths)))
     }
 }
 

@@ -5,8 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
 use crate::auth::passwords::request;
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::needs;
+use crate::harness::object_servers::{ObjectServer, REDIS_PORT};
 use crate::harness::oracle;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -308,4 +309,31 @@ fn passwords_are_remembered() {
         }
         assert_eq!(log_in(site, "/a/f.txt", "bob", "secret"), 401);
     });
+}
+
+/// The same in a server that several machines may share; without it the source answers.
+#[test]
+fn passwords_are_remembered_in_redis() {
+    if !needs::REDIS.is_there("passwords_are_remembered_in_redis") {
+        return;
+    }
+    let site = Site::new();
+    site.page("f.txt", "x\n");
+    site.file("conf/passwords", "joe:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+    let redis = ObjectServer::redis(&site);
+    let configuration = format!(
+        "AuthnCacheSOCache redis:{}:{REDIS_PORT}\n<Location />\nAuthType Basic\nAuthName x\nAuthBasicProvider socache file\n\
+         AuthUserFile ${{ROOT}}/conf/passwords\nAuthnCacheProvideFor file\nRequire valid-user\n</Location>\n",
+        site.address().ip()
+    );
+    let server = Server::start(Mpm::chosen(test_name!())[0], &site, &configuration);
+    server.announce("Authn cache: the cache is out of reach");
+    server.allow("AH01680");
+    server.allow("AH01617");
+    let statuses = || ["secret", "changed"].map(|password| log_in(&site, "/f.txt", "joe", password));
+    assert_eq!(statuses(), [200, 401]);
+    tool("htpasswd", &["-bs", site.root.join("conf/passwords").to_str().expect("a plain path"), "joe", "changed"]);
+    assert_eq!(statuses(), [200, 401]);
+    drop(redis);
+    assert_eq!(statuses(), [401, 200]);
 }

@@ -246,6 +246,15 @@ fn responses_before_the_phases() {
 }
 
 #[test]
+fn responses_in_an_object_cache() {
+    if oracle::is_there("responses_in_an_object_cache") {
+        let socache =
+            CONFIGURATION.replace("CacheEnable disk /", "CacheEnable socache /\nCacheSocache shmcb:x(5000000)");
+        check(ROWS, &socache);
+    }
+}
+
+#[test]
 fn responses_after_the_phases() {
     if oracle::is_there("responses_after_the_phases") {
         check(ROWS, &format!("{CONFIGURATION}CacheQuickHandler Off\n"));

@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use sys::process::Pid;
 
+use crate::harness::object_servers;
+
 /// The open descriptors of a process: the targets of the links below /proc/PID/fd.
 pub fn of(pid: Pid) -> Vec<String> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -102,11 +104,11 @@ fn inode(target: &str) -> Option<&str> {
     target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'))
 }
 
-/// The sockets of all TCP connections, except those to PostgreSQL's port and to servers behind a proxy.
+/// The sockets of all TCP connections, except those to databases and servers of objects, and to servers behind a proxy.
 fn connections() -> BTreeSet<String> {
-    let kept = [crate::harness::postgres::PORT, crate::proxy::origin::PORT];
-    let kept: Vec<_> =
-        kept.into_iter().chain(crate::proxy::secure_origin::PORTS).map(|port| format!(":{port:04X}")).collect();
+    let objects = [object_servers::REDIS_PORT, object_servers::MEMCACHED_PORT];
+    let kept = [crate::harness::postgres::PORT, crate::proxy::origin::PORT].into_iter().chain(objects);
+    let kept: Vec<_> = kept.chain(crate::proxy::secure_origin::PORTS).map(|port| format!(":{port:04X}")).collect();
     let is_kept = |socket: &Socket| kept.iter().any(|port| socket.remote.ends_with(port));
     let others = ["tcp", "tcp6"].into_iter().flat_map(tcp).filter(|socket| !is_kept(socket));
     others.map(|socket| socket.inode).collect()

@@ -51,6 +51,22 @@ pub const SLAPD: Need = Need {
     is_fate: false,
 };
 
+/// A server of objects.
+pub const REDIS: Need = Need {
+    what: crate::harness::object_servers::REDIS,
+    remedy: "apt-get install redis-server",
+    is_there: || Path::new(crate::harness::object_servers::REDIS).exists(),
+    is_fate: false,
+};
+
+/// The same.
+pub const MEMCACHED: Need = Need {
+    what: crate::harness::object_servers::MEMCACHED,
+    remedy: "apt-get install memcached",
+    is_there: || Path::new(crate::harness::object_servers::MEMCACHED).exists(),
+    is_fate: false,
+};
+
 /// A browser for the live page.
 pub const CHROMIUM: Need = Need {
     what: "/usr/bin/chromium",

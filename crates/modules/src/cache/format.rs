@@ -1,5 +1,5 @@
-//! The bytes of a `.header` file, as Apache writes them on machines with 64 bits that put the lowest byte first. On others they
-//! are the same, so that a `CacheRoot` may be shared.
+//! The bytes of stored heads, as Apache writes them on machines with 64 bits that put the lowest byte first. On others they
+//! are the same, so that a `CacheRoot`, or a server of objects, may be shared.
 
 use std::ops::RangeInclusive;
 
@@ -8,29 +8,56 @@ use server::Fields;
 use crate::cache::control::Control;
 use crate::cache::entry::{Entry, names};
 
-/// The first number of a list of fields that responses vary by, and that of a head.
-const VARIANTS: u32 = 5;
-const RESPONSE: u32 = 6;
-/// The numbers of a head, before its texts, in bytes.
-const NUMBERS: usize = 120;
+/// Where a head is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// In a file `.header`; the body has a file of its own.
+    File,
+    /// In an object; the body comes behind it.
+    Object,
+}
+
+impl Layout {
+    /// The first number of a list of fields that responses vary by, and that of a head.
+    fn marks(self) -> (u32, u32) {
+        match self {
+            Layout::File => (5, 6),
+            Layout::Object => (1, 2),
+        }
+    }
+
+    /// The bits of a head: there is a body, the response is one to a `HEAD`.
+    fn bits(self) -> (u32, u32) {
+        match self {
+            Layout::File => (1, 2),
+            Layout::Object => (0, 1),
+        }
+    }
+
+    /// The position of the bits, and before the texts that of their end, in bytes.
+    fn positions(self) -> (usize, usize) {
+        match self {
+            Layout::File => (72, 120),
+            Layout::Object => (56, 104),
+        }
+    }
+}
+
 /// The times that a head may have, so that nobody has to fear their sums; Apache writes 0 for those that it does not know.
 const TIMES: RangeInclusive<i64> = -(i64::MAX / 4)..=i64::MAX / 4;
-/// Bits: there is a body, the response is one to a `HEAD`.
-const HAS_BODY: u32 = 1;
-const HEADER_ONLY: u32 = 2;
 /// The bit that Apache sets once it has looked for `Cache-Control`.
 const PARSED: u32 = 1;
 
 /// The file that holds a body: a head names it, so that it is never taken for the head of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) inode: u64,
-    pub(super) device: u64,
+pub(crate) struct Identity {
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
 }
 
-/// What a `.header` file says.
+/// What is stored under a key.
 #[derive(Debug)]
-pub(super) enum Head {
+pub(crate) enum Head {
     /// The responses vary by these fields.
     Variants(Vec<String>),
     Response(Box<Stored>),
@@ -38,37 +65,37 @@ pub(super) enum Head {
 
 /// The head of a response.
 #[derive(Debug)]
-pub(super) struct Stored {
-    pub(super) key: Vec<u8>,
-    pub(super) entry: Entry,
-    /// `None`: there is no body.
-    pub(super) identity: Option<Identity>,
+pub(crate) struct Stored {
+    pub(crate) key: Vec<u8>,
+    pub(crate) entry: Entry,
+    /// The file of the body. `None`: there is no body, or none in a file.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Head {
-    /// Reads the bytes of a file. `None`: they are not those of a complete head.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Head> {
-        match u32::from_le_bytes(*bytes.first_chunk()?) {
-            VARIANTS => {
-                let (lines, _) = lines(bytes.get(12..)?)?;
-                Some(Head::Variants(lines.into_iter().map(text).collect()))
-            }
-            RESPONSE => Some(Head::Response(Box::new(Stored::decode(bytes)?))),
-            _ => None,
+    /// Reads the bytes of a head; with them comes what is behind it. `None`: they are not those of a complete head.
+    pub(crate) fn decode(layout: Layout, bytes: &[u8]) -> Option<(Head, &[u8])> {
+        let (variants, response) = layout.marks();
+        let mark = u32::from_le_bytes(*bytes.first_chunk()?);
+        if mark == variants {
+            let (lines, rest) = lines(bytes.get(12..)?)?;
+            return Some((Head::Variants(lines.into_iter().map(text).collect()), rest));
         }
+        let (stored, rest) = Stored::decode(layout, bytes).filter(|_| mark == response)?;
+        Some((Head::Response(Box::new(stored)), rest))
     }
 }
 
 /// The list of the fields that a response varies by, sorted, so that their order makes no difference.
-pub(super) fn varies_by(vary: &str) -> Vec<String> {
+pub(crate) fn varies_by(vary: &str) -> Vec<String> {
     let mut all: Vec<String> = names(vary).map(str::to_ascii_lowercase).collect();
     all.sort();
     all
 }
 
 /// The bytes of the list for responses that expire then.
-pub(super) fn encode_variants(names: &[String], expire: i64) -> Vec<u8> {
-    let mut out = [&VARIANTS.to_le_bytes()[..], &expire.to_le_bytes()].concat();
+pub(crate) fn encode_variants(layout: Layout, names: &[String], expire: i64) -> Vec<u8> {
+    let mut out = [&layout.marks().0.to_le_bytes()[..], &expire.to_le_bytes()].concat();
     for name in names {
         out.extend(http::text::to_bytes(name).iter());
         out.extend(b"\r\n");
@@ -78,11 +105,11 @@ pub(super) fn encode_variants(names: &[String], expire: i64) -> Vec<u8> {
 }
 
 impl Stored {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self, layout: Layout) -> Vec<u8> {
         let Stored { key, entry, identity } = self;
-        let file = identity.unwrap_or(Identity { inode: 0, device: 0 });
-        let bits = if identity.is_some() { HAS_BODY } else { 0 } | if entry.header_only { HEADER_ONLY } else { 0 };
-        let mut out = RESPONSE.to_le_bytes().to_vec();
+        let (has_body, header_only) = layout.bits();
+        let bits = if identity.is_some() { has_body } else { 0 } | if entry.header_only { header_only } else { 0 };
+        let mut out = layout.marks().1.to_le_bytes().to_vec();
         out.extend(u32::from(entry.status).to_le_bytes());
         for number in [key.len() as u64, 0] {
             out.extend(number.to_le_bytes());
@@ -90,8 +117,11 @@ impl Stored {
         for time in [entry.date, entry.expire, entry.request_time, entry.response_time] {
             out.extend(time.to_le_bytes());
         }
-        out.extend(file.inode.to_le_bytes());
-        out.extend(file.device.to_le_bytes());
+        if layout == Layout::File {
+            let file = identity.unwrap_or(Identity { inode: 0, device: 0 });
+            out.extend(file.inode.to_le_bytes());
+            out.extend(file.device.to_le_bytes());
+        }
         out.extend(u64::from(bits).to_le_bytes());
         encode_control(&entry.control, &mut out);
         out.extend(key);
@@ -106,14 +136,16 @@ impl Stored {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Option<Stored> {
-        let (numbers, rest) = bytes.split_at_checked(NUMBERS)?;
+    fn decode(layout: Layout, bytes: &[u8]) -> Option<(Stored, &[u8])> {
+        let (bits_at, end) = layout.positions();
+        let (has_body, header_only) = layout.bits();
+        let (numbers, rest) = bytes.split_at_checked(end)?;
         let number = |at: usize| Some(u64::from_le_bytes(*numbers.get(at..)?.first_chunk()?));
         let time = |at: usize| Some(number(at)?.cast_signed()).filter(|time| TIMES.contains(time));
         let (key, rest) = rest.split_at_checked(usize::try_from(number(8)?).ok()?)?;
         let (fields, rest) = fields(rest)?;
-        let (asked, _) = self::fields(rest)?;
-        let bits = number(72)? as u32;
+        let (asked, rest) = self::fields(rest)?;
+        let bits = number(bits_at)? as u32;
         let graces = Control::of(fields.joined("Cache-Control").as_deref(), None);
         let entry = Entry {
             status: u16::try_from(number(0)? >> 32).ok().filter(|status| (200..1000).contains(status))?,
@@ -124,14 +156,17 @@ impl Stored {
             control: Control {
                 stale_while_revalidate: graces.stale_while_revalidate,
                 stale_if_error: graces.stale_if_error,
-                ..decode_control(number)?
+                ..decode_control(|at| number(bits_at + at))?
             },
-            header_only: bits & HEADER_ONLY != 0,
+            header_only: bits & header_only != 0,
             fields,
             asked,
         };
-        let identity = Identity { inode: number(56)?, device: number(64)? };
-        Some(Stored { key: key.to_vec(), entry, identity: Some(identity).filter(|_| bits & HAS_BODY != 0) })
+        let identity = match bits & has_body {
+            0 => None,
+            _ => Some(Identity { inode: number(56)?, device: number(64)? }),
+        };
+        Some((Stored { key: key.to_vec(), entry, identity }, rest))
     }
 }
 
@@ -163,9 +198,9 @@ fn encode_control(control: &Control, out: &mut Vec<u8>) {
     }
 }
 
-/// `number`: reads the one at a position of the file.
+/// `number`: reads the one at a position behind the bits of the head.
 fn decode_control(number: impl Fn(usize) -> Option<u64>) -> Option<Control> {
-    let bits = number(80)?;
+    let bits = number(8)?;
     let flag = |place: u32| bits >> place & 1 != 0;
     let value = |at: usize| Some(number(at)?.cast_signed()).map(|value| Some(value).filter(|value| *value >= 0));
     Some(Control {
@@ -183,10 +218,10 @@ fn decode_control(number: impl Fn(usize) -> Option<u64>) -> Option<Control> {
         must_revalidate: flag(14),
         proxy_revalidate: flag(15),
         invalidated: flag(17),
-        max_age: value(88)?,
-        max_stale_value: value(96)?,
-        min_fresh: value(104)?,
-        s_maxage: value(112)?,
+        max_age: value(16)?,
+        max_stale_value: value(24)?,
+        min_fresh: value(32)?,
+        s_maxage: value(40)?,
         ..Control::default()
     })
 }
@@ -244,28 +279,44 @@ mod tests {
 
     #[test]
     fn heads() {
-        let bytes = stored().encode();
+        let bytes = stored().encode(Layout::File);
         // As Apache writes it: 0x43 is what `max-age` alone makes of the bits, and 0x800 is `public`.
         assert_eq!(bytes[..8], [6, 0, 0, 0, 200, 0, 0, 0]);
         assert_eq!(bytes[80..96], [0x43, 8, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-        let Some(Head::Response(read)) = Head::decode(&bytes) else { panic!("no head") };
+        let Some((Head::Response(read), [])) = Head::decode(Layout::File, &bytes) else { panic!("no head") };
         assert_eq!(read.entry.control, stored().entry.control);
-        assert_eq!(read.encode(), bytes);
-        assert!((0..bytes.len()).all(|end| Head::decode(&bytes[..end]).is_none()));
+        assert_eq!(read.encode(Layout::File), bytes);
+        assert!((0..bytes.len()).all(|end| Head::decode(Layout::File, &bytes[..end]).is_none()));
         let with = |at: usize, number: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + number.len()].copy_from_slice(number);
-            Head::decode(&bytes)
+            Head::decode(Layout::File, &bytes).map(drop)
         };
         // Nobody has stored an interim response, or one of the year 290 000.
         assert!(with(4, &[101, 0]).is_none() && with(24, &i64::MIN.to_le_bytes()).is_none());
     }
 
+    /// What Apache 2.4.71 has stored in Redis, with a body behind it.
+    #[test]
+    fn objects() {
+        let mut bytes = stored().encode(Layout::Object);
+        assert_eq!(bytes[..8], [2, 0, 0, 0, 200, 0, 0, 0]);
+        assert_eq!(bytes[56..80], [[0; 8], [0x43, 8, 0, 0, 0, 0, 0, 0], [5, 0, 0, 0, 0, 0, 0, 0]].concat());
+        assert_eq!(bytes[104..114], *b"http://a/?");
+        assert!((0..bytes.len()).all(|end| Head::decode(Layout::Object, &bytes[..end]).is_none()));
+        bytes.extend(b"body");
+        let Some((Head::Response(read), b"body")) = Head::decode(Layout::Object, &bytes) else { panic!("no head") };
+        assert_eq!((read.entry.status, read.entry.control), (200, stored().entry.control));
+        let mut head = stored();
+        head.entry.header_only = true;
+        assert_eq!(head.encode(Layout::Object)[56], 1);
+    }
+
     #[test]
     fn variants() {
         let names = varies_by("X-V, Accept");
-        let bytes = encode_variants(&names, 7);
+        let bytes = encode_variants(Layout::File, &names, 7);
         assert_eq!(bytes, b"\x05\0\0\0\x07\0\0\0\0\0\0\0accept\r\nx-v\r\n\r\n");
-        assert!(matches!(Head::decode(&bytes), Some(Head::Variants(read)) if read == names));
+        assert!(matches!(Head::decode(Layout::File, &bytes), Some((Head::Variants(read), [])) if read == names));
     }
 }

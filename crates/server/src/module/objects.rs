@@ -1,0 +1,116 @@
+//! Caches of small objects that all children share (Apache manual, "Shared Object Cache in Apache HTTP Server").
+//!
+//! A module offers a [kind](SharedCache), a directive [names](NamedCache) a cache of that kind, and whoever has the directive
+//! stores and finds objects in [it](ObjectCache). A cache may forget anything at any time, and may be out of reach: that only
+//! costs time.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sys::cred::Identity;
+
+use crate::request::flow::Waiting;
+use crate::site::server::Server;
+use crate::site::vhost::VirtualHost;
+
+/// The largest object that a cache takes or returns, in bytes: a request may have to hold one in memory. A cache may set a
+/// lower limit of its own.
+pub const OBJECT_MAX: usize = 16 << 20;
+
+/// A cache of objects under keys. Keys of different users of a cache begin differently.
+pub trait ObjectCache: Send + Sync {
+    /// The object under a key, unless it has expired or was forgotten. `Err`: the cache is out of reach.
+    fn get<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<Option<Bytes>>>;
+
+    /// Stores an object under a key, for a while. `Err` of the kind `FileTooLarge`: there is no room for such an object.
+    fn put<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<()>>;
+
+    /// Removes the object under a key, if there is one.
+    fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>>;
+}
+
+/// A kind of cache that a module offers.
+pub struct SharedCache {
+    /// Its names in directives.
+    pub names: &'static [&'static str],
+    /// Checks the part after `NAME:`; `None` if there is no colon. `Err` is the message of a syntax error.
+    pub check: fn(Option<&str>) -> Result<(), String>,
+    /// Opens a cache, in the parent, before there are children. One that was opened with the same argument by the same user
+    /// of an earlier configuration may go on.
+    pub open: fn(&Opening<'_>) -> io::Result<Arc<dyn ObjectCache>>,
+}
+
+/// What a cache is opened with.
+pub struct Opening<'a> {
+    /// The name of its user, such as `cache-socache`.
+    pub user: &'static str,
+    /// The part of the directive after `NAME:`.
+    pub argument: Option<&'a str>,
+    /// The server, and its host with the directive.
+    pub server: &'a Server,
+    /// The host with the settings that hold.
+    pub host: &'a VirtualHost,
+    /// The user of the children, if that is another one than the parent's.
+    pub children: Option<&'a Identity>,
+}
+
+/// A cache that a directive names, `KIND` or `KIND:ARGUMENT`. Clones are the same cache.
+#[derive(Clone)]
+pub struct NamedCache {
+    kind: &'static SharedCache,
+    argument: Option<String>,
+    opened: Arc<OnceLock<Arc<dyn ObjectCache>>>,
+}
+
+impl fmt::Debug for NamedCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NamedCache").field(&self.kind.names).field(&self.argument).finish()
+    }
+}
+
+impl NamedCache {
+    /// Reads the argument of a directive. `Err`: what is wrong with it, or the name of a kind that is not `known`.
+    pub fn read(
+        text: &str,
+        mut known: impl Iterator<Item = &'static SharedCache>,
+    ) -> Result<Result<NamedCache, String>, &str> {
+        let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let Some(kind) = known.find(|kind| kind.names.contains(&name)) else { return Err(name) };
+        Ok((kind.check)(argument).map(|()| NamedCache::new(kind, argument)))
+    }
+
+    /// A cache of this kind.
+    pub fn new(kind: &'static SharedCache, argument: Option<&str>) -> NamedCache {
+        NamedCache { kind, argument: argument.map(str::to_string), opened: Arc::default() }
+    }
+
+    /// Opens it, unless that was done for another host.
+    pub fn open(
+        &self,
+        user: &'static str,
+        server: &Server,
+        host: &VirtualHost,
+        children: Option<&Identity>,
+    ) -> io::Result<()> {
+        if self.opened.get().is_none() {
+            let argument = self.argument.as_deref();
+            let cache = (self.kind.open)(&Opening { user, argument, server, host, children })?;
+            // The parent has one thread.
+            let _ = self.opened.set(cache);
+        }
+        Ok(())
+    }
+
+    /// The cache, once it is open.
+    pub fn get(&self) -> Option<&dyn ObjectCache> {
+        self.opened.get().map(|cache| &**cache)
+    }
+
+    /// The same, for work that outlives a request.
+    pub fn shared(&self) -> Option<Arc<dyn ObjectCache>> {
+        self.opened.get().cloned()
+    }
+}
