@@ -12,7 +12,9 @@ mod invalidate;
 mod key;
 mod lock;
 mod mark;
+mod passed;
 mod pending;
+mod queue;
 mod recall;
 mod report;
 mod saving;
@@ -69,6 +71,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheLockMaxAge", SERVER, Take1(set::lock_max_age), shown!(LOCK_MAX_AGE), "Maximum age of any thundering herd lock."),
     row("CacheHeader", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.header, on)), "Off", "Add a X-Cache header to responses. Default is off."),
     row("CacheDetailHeader", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.detail_header, on)), "Off", "Add a X-Cache-Detail header to responses. Default is off."),
+    row("CacheStatusHeader", SERVER, Flag(|c, on| c.server_set(|s: &mut CacheServer| &mut s.status_header, on)), "Off", "Append to the field Cache-Status what the cache has done (RFC 9211)"),
     row("CacheKeyBaseURL", SERVER, Take1(set::key_base), "", "Override the base URL of reverse proxied cache keys."),
     row("CacheStaleOnError", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.stale_on_error, on)), "On", "Serve stale content on 5xx errors if present. Defaults to on."),
 ];

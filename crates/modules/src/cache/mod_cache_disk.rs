@@ -4,6 +4,7 @@
 //! keeps it small.
 
 mod draft;
+pub mod inventory;
 mod paths;
 mod settings;
 
@@ -23,7 +24,7 @@ use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE,
 use super::complaint::complain;
 use super::entry::Entry;
 use super::format::{self, Head, Identity, Layout};
-use super::storage::{Content, Draft, Find, Found, Job, Storage};
+use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_disk_module", source: "mod_cache_disk.c", linked: false, directives: DIRECTIVES },
@@ -97,8 +98,8 @@ fn natural(text: &str, name: &str, what: &str) -> Result<u64, String> {
     number(text).and_then(|value| u64::try_from(value).ok()).ok_or_else(error)
 }
 
-fn find(request: &Request, key: &str) -> Option<Found> {
-    let root = root(request)?;
+fn find(request: &Request, key: &str) -> Result<Found, Missing> {
+    let root = root(request).ok_or(Missing::Key)?;
     let key = http::text::to_bytes(key);
     let primary = root.primary(&key);
     let read = |paths: &Paths| match read(paths) {
@@ -110,36 +111,36 @@ fn find(request: &Request, key: &str) -> Option<Found> {
         }
         Ok(head) => Some(head),
     };
-    let (paths, head) = match read(&primary)? {
+    let (paths, head) = match read(&primary).ok_or(Missing::Key)? {
         Head::Response(head) => (primary, head),
         Head::Variants(names) => {
             let paths = root.variant(&primary, &names, &key, |name| request.header_joined(name));
-            match read(&paths)? {
+            match read(&paths).ok_or(Missing::Variant)? {
                 Head::Response(head) => (paths, head),
-                Head::Variants(_) => return None,
+                Head::Variants(_) => return Err(Missing::Variant),
             }
         }
     };
     let format::Stored { key: own, entry, identity } = *head;
     // Names of files may collide.
     if own != *key || entry.header_only && !request.data.header_only {
-        return None;
+        return Err(Missing::Key);
     }
     let length = entry.fields.get("Content-Length").and_then(|text| text.parse().ok());
     let content = match identity {
         None if entry.header_only => Content::Unsent(length),
         None => Content::Bytes(Bytes::new()),
         Some(identity) => match open(&paths, identity, length) {
-            Ok(content) => content?,
+            Ok(content) => content.ok_or(Missing::Key)?,
             Err(error) => {
                 let text = format!("AH00708: Cannot open data file {}", paths.data.display());
                 complain(request.vhost, "cache_disk", Some(&error), &text);
-                return None;
+                return Err(Missing::Key);
             }
         },
     };
     let place = Stored { root, key: key.into_owned(), paths, identity, vary: entry.fields.joined("Vary") };
-    Some(Found { entry, content, place: Box::new(place) })
+    Ok(Found { entry, content, place: Box::new(place) })
 }
 
 fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Option<Box<dyn Draft>> {

@@ -24,7 +24,7 @@ use self::settings::{MAX_SIZE, MAX_TIME, MIN_TIME, READ_SIZE, READ_TIME, Socache
 use super::complaint::complain;
 use super::entry::{Entry, SECOND};
 use super::format::{Head, Layout, Stored};
-use super::storage::{Content, Draft, Find, Found, Job, Storage};
+use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
@@ -43,7 +43,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheSocache", Allowed::SERVER, Take1(set_cache), "", "The shared object cache to store cache files"),
     row("CacheSocacheMaxTime", Allowed::CONF, Take1(set_max_time), shown!(MAX_TIME), "The maximum cache expiry age to cache a document in seconds"),
     row("CacheSocacheMinTime", Allowed::CONF, Take1(set_min_time), shown!(MIN_TIME), "The minimum cache expiry age to cache a document in seconds"),
-    row("CacheSocacheMaxSize", Allowed::CONF, Take1(set_max_size), shown!(MAX_SIZE), "The maximum cache entry size (headers and body) to cache a document").differs("More than 16 MB counts as 16 MB. `shmcb` stores nothing larger than a quarter of its memory, or of a 64th part if there is more than 32 MB."),
+    row("CacheSocacheMaxSize", Allowed::CONF, Take1(set_max_size), shown!(MAX_SIZE), "The maximum cache entry size (headers and body) to cache a document").differs("More than 16 MB counts as 16 MB. `shmcb` stores nothing larger than a quarter of its memory, or about 110 KB; of more than 32 MB, a 300th part."),
     row("CacheSocacheReadSize", Allowed::CONF, Take1(set_read_size), shown!(READ_SIZE), "The maximum quantity of data to attempt to read and cache in one go"),
     row("CacheSocacheReadTime", Allowed::CONF, Take1(set_read_time), shown!(READ_TIME), "The maximum time taken to attempt to read and cache in go"),
 ];
@@ -108,25 +108,27 @@ fn open(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<Help
     Ok(None)
 }
 
-fn find<'a>(request: &'a Request, key: &'a str) -> Waiting<'a, Option<Found>> {
+fn find<'a>(request: &'a Request, key: &'a str) -> Waiting<'a, Result<Found, Missing>> {
     Box::pin(async move {
         let bytes = http::text::to_bytes(key);
-        let keeper = keeper(request, &bytes, None)?;
+        let keeper = keeper(request, &bytes, None).ok_or(Missing::Key)?;
         look(request, keeper).await.unwrap_or_else(|error| {
             complain(request.vhost, "cache_socache", Some(&error), "the shared object cache is out of reach");
-            None
+            Err(Missing::Key)
         })
     })
 }
 
-async fn look(request: &Request, keeper: Keeper) -> io::Result<Option<Found>> {
+async fn look(request: &Request, keeper: Keeper) -> io::Result<Result<Found, Missing>> {
     let mut own = name(&keeper.key);
     let mut object = keeper.cache.get(&own).await?;
+    let mut missing = Missing::Key;
     if let Some((Head::Variants(names), _)) = object.as_deref().and_then(|bytes| Head::decode(Layout::Object, bytes)) {
         own = variant(&names, &keeper.key, |name| request.header_joined(name));
         object = keeper.cache.get(&own).await?;
+        missing = Missing::Variant;
     }
-    Ok(object.and_then(|object| read(request, keeper, own, &object)))
+    Ok(object.and_then(|object| read(request, keeper, own, &object)).ok_or(missing))
 }
 
 /// The response in an object, if it is the one for this key.

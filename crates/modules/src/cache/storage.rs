@@ -31,14 +31,23 @@ impl fmt::Debug for Storage {
 /// Finds a response.
 pub(crate) enum Find {
     /// At once.
-    Now(fn(&Request, key: &str) -> Option<Found>),
+    Now(fn(&Request, key: &str) -> Result<Found, Missing>),
     /// In a place that has to be waited for.
-    Later(for<'a> fn(&'a Request, key: &'a str) -> Waiting<'a, Option<Found>>),
+    Later(for<'a> fn(&'a Request, key: &'a str) -> Waiting<'a, Result<Found, Missing>>),
+}
+
+/// Why no response is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// There is none for the key.
+    Key,
+    /// There are some for the key, but none for the fields of this request.
+    Variant,
 }
 
 impl Storage {
     /// The response for this key and the fields of this request.
-    pub(crate) async fn find(&self, request: &Request, key: &str) -> Option<Found> {
+    pub(crate) async fn find(&self, request: &Request, key: &str) -> Result<Found, Missing> {
         match self.find {
             Find::Now(find) => find(request, key),
             Find::Later(find) => find(request, key).await,

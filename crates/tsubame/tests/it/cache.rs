@@ -3,6 +3,7 @@
 mod filters;
 mod objects;
 mod same_as_apache;
+mod status;
 mod storage;
 mod waiting;
 

@@ -5,7 +5,7 @@ use std::io;
 use runtime::{Load, offload};
 use server::{Body, Caching, HandlerResult, Request, Waiting};
 
-use super::report::{Outcome, report};
+use super::report::{Forward, Outcome, Why, report, tell};
 use crate::cache::complaint::complain;
 use crate::cache::storage::{Job, Storage};
 
@@ -28,7 +28,8 @@ pub(super) struct Invalidation {
 }
 
 impl Invalidation {
-    async fn happen(&self, request: &mut Request, status: u16) {
+    async fn happen(&self, request: &mut Request, status: u16, of_error: bool) {
+        tell(request, of_error, || Forward { why: Why::Method, collapsed: None }.parameters(None, false));
         if !(200..400).contains(&status) {
             return;
         }
@@ -45,7 +46,7 @@ impl Caching for Invalidation {
     fn save<'a>(self: Box<Self>, request: &'a mut Request, body: Body) -> Waiting<'a, Result<Body, HandlerResult>> {
         Box::pin(async move {
             let status = request.response.status();
-            self.happen(request, status).await;
+            self.happen(request, status, false).await;
             Ok(body)
         })
     }
@@ -57,7 +58,7 @@ impl Caching for Invalidation {
 
     fn replace_page<'a>(self: Box<Self>, request: &'a mut Request, status: u16) -> Waiting<'a, Option<Body>> {
         Box::pin(async move {
-            self.happen(request, status).await;
+            self.happen(request, status, true).await;
             None
         })
     }

@@ -1,8 +1,9 @@
 //! `CacheLock`: only one request at a time asks the origin for a response that is not fresh, in all processes.
 //!
-//! A lock is an empty file, at the same place as Apache's. It is a hint: whatever goes wrong with it, the request goes on.
-//! Where a response says that it may be used while it is confirmed (`stale-while-revalidate`), there is one without `CacheLock`,
-//! too.
+//! Among the requests of a child that is a [queue](super::queue). Among children it is an empty file, at the same place as
+//! Apache's: a request that finds one looks now and then whether it is still there, and those behind it wait for that request.
+//! Both are hints: whatever goes wrong with them, the request goes on. Where a response says that it may be used while it is
+//! confirmed (`stale-while-revalidate`), each child has the queue without `CacheLock`, too.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -11,25 +12,50 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use conf::Level;
-use runtime::{Load, offload};
+use runtime::executor::sleep_until;
+use runtime::{Load, offload, release_worker};
 use server::Request;
 use server::paths::os_path;
+use sys::time::Instant;
 
+use super::queue::{Behind, End, Place, Turn, enter};
 use super::settings::CacheServer;
 use crate::cache::hashed::hashed;
 
 /// The directory of locks in `DefaultRuntimeDir`, unless `CacheLockPath` names another one.
 const PATH: &str = "mod_cache-lock";
+/// How soon to look at another child's lock: first, and at most.
+const LOOK_FIRST: Duration = Duration::from_millis(10);
+const LOOK_LAST: Duration = Duration::from_millis(160);
 
-/// A lock that this request holds, until it is dropped.
-pub(super) struct Lock(PathBuf);
+/// A lock that this request holds, until it is dropped: the file goes before others take their turns.
+pub(super) struct Lock {
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    file: Option<LockFile>,
+    turn: Turn,
+}
+
+struct LockFile(PathBuf);
 
 /// The state of a lock.
 pub(super) enum Locked {
-    /// This request has it; `None`: there are no locks, or they do not work.
+    /// This request has it; `None`: there are no locks, or none is of use.
     Here(Option<Lock>),
-    /// Another one has it.
-    Elsewhere,
+    /// Another request of this child has it.
+    Behind(Behind),
+    /// Another child has it.
+    Elsewhere(Elsewhere),
+}
+
+/// A request whose response another child asks for.
+pub(super) struct Elsewhere {
+    turn: Turn,
+    path: PathBuf,
+}
+
+/// How long a lock holds.
+pub(super) fn max_age(request: &Request) -> Duration {
+    Duration::from_secs(request.host::<CacheServer>().lock_max_age().unsigned_abs())
 }
 
 /// Takes the lock of a key. `has_grace`: a stored response may be used meanwhile, even without `CacheLock`.
@@ -38,44 +64,89 @@ pub(super) async fn take(request: &Request, key: &str, has_grace: bool) -> Locke
     if !conf.lock() && !has_grace {
         return Locked::Here(None);
     }
+    match enter(key, max_age(request)) {
+        Place::Behind(behind) => Locked::Behind(behind),
+        Place::NoQueue => Locked::Here(None),
+        Place::First(turn) if conf.lock() => take_among_children(request, key, turn).await,
+        Place::First(turn) => Locked::Here(Some(Lock { file: None, turn })),
+    }
+}
+
+/// The same for the first request of this child.
+async fn take_among_children(request: &Request, key: &str, turn: Turn) -> Locked {
+    let conf = request.host::<CacheServer>();
     let root =
         conf.lock_path.get().cloned().unwrap_or_else(|| std::env::temp_dir().join(PATH).to_string_lossy().into());
     let name = hashed(&http::text::to_bytes(key), 0, 0);
-    let directory = os_path(&root).join(&name[..1]).join(&name[1..2]);
-    let max_age = Duration::from_secs(conf.lock_max_age().unsigned_abs());
-    match offload(Load::Wait, move || take_file(&directory, &name, max_age)).await {
-        Ok(Some(lock)) => Locked::Here(Some(lock)),
-        Ok(None) => Locked::Elsewhere,
+    let path = os_path(&root).join(&name[..1]).join(&name[1..2]).join(&name);
+    let (file, max_age) = (path.clone(), max_age(request));
+    let file = match offload(Load::Wait, move || take_file(&file, max_age)).await {
+        Ok(None) => return Locked::Elsewhere(Elsewhere { turn, path }),
+        Ok(file) => file,
         Err(error) => {
             request.log_os("cache", Level::Error, &error, format!("Could not create a cache lock in {root}"));
-            Locked::Here(None)
+            None
         }
+    };
+    Locked::Here(Some(Lock { file, turn }))
+}
+
+impl Elsewhere {
+    /// Waits until the other child's lock is gone, until `deadline` at most.
+    pub(super) async fn gone(&self, deadline: Instant) {
+        let mut pause = LOOK_FIRST;
+        loop {
+            let next = (Instant::now() + pause).min(deadline);
+            release_worker(sleep_until(next)).await;
+            let path = self.path.clone();
+            let is_there = offload(Load::Wait, move || path.exists()).await;
+            if !is_there || next == deadline {
+                return;
+            }
+            pause = (pause * 2).min(LOOK_LAST);
+        }
+    }
+
+    /// The response is stored: those behind this request find it, too.
+    pub(super) fn found(mut self) {
+        self.turn.settle(End::Stored);
+    }
+
+    /// Takes the lock, if nobody else has it now.
+    pub(super) async fn take(self, request: &Request, key: &str) -> Locked {
+        take_among_children(request, key, self.turn).await
+    }
+}
+
+impl Lock {
+    /// Says what has become of the response.
+    pub(super) fn settle(mut self, end: End) {
+        self.turn.settle(end);
     }
 }
 
 /// Makes the file of a lock. `None`: it is there, and not too old.
-fn take_file(directory: &Path, name: &str, max_age: Duration) -> io::Result<Option<Lock>> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let path = directory.join(name);
-    let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+fn take_file(path: &Path, max_age: Duration) -> io::Result<Option<LockFile>> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(path))?;
+    let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match make() {
-        Ok(_) => return Ok(Some(Lock(path))),
+        Ok(_) => return Ok(Some(LockFile(path.to_path_buf()))),
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Err(_) => {}
     }
-    let made = fs::metadata(&path).and_then(|meta| meta.modified());
+    let made = fs::metadata(path).and_then(|meta| meta.modified());
     let made = made.ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
     // It is too old, or was made in a future that a clock has left.
     let is_over = made.is_none_or(|made| sys::time::realtime().checked_sub(made).is_none_or(|age| age > max_age));
     if !is_over {
         return Ok(None);
     }
-    let _ = fs::remove_file(&path);
+    let _ = fs::remove_file(path);
     // Another request may have been quicker.
-    Ok(make().ok().map(|_| Lock(path)))
+    Ok(make().ok().map(|_| LockFile(path.to_path_buf())))
 }
 
-impl Drop for Lock {
+impl Drop for LockFile {
     fn drop(&mut self) {
         // One that is left is too old soon.
         let _ = fs::remove_file(&self.0);

@@ -11,8 +11,9 @@ use super::freshness::is_within;
 use super::invalidate::work;
 use super::lock::Lock;
 use super::mark::Recalled;
+use super::queue::End;
 use super::recall::now;
-use super::report::{Outcome, report};
+use super::report::{Forward, Outcome, report, tell};
 use super::saving::{Keeping, Saving};
 use super::settings::{CacheDir, CacheServer};
 use super::storable::Candidate;
@@ -29,6 +30,7 @@ pub(super) struct Pending {
     pub(super) lock: Option<Lock>,
     /// The response is stored at a place among the filters, so that some of them work on stored ones.
     pub(super) has_mark: bool,
+    pub(super) forward: Forward,
 }
 
 /// A stored response that is not fresh.
@@ -55,6 +57,7 @@ impl Caching for Pending {
                 return Err(self.ask_again(request, &obstacle.unwrap_or_default()).await);
             };
             let (entry, content) = refresh(request, stale, entry, &fields).await;
+            self.refreshed(request);
             match request.unmet_condition() {
                 Some(status) => request.response.set_status(status),
                 None => request.caching = Some(Box::new(Recalled::new(request, entry, content))),
@@ -70,6 +73,8 @@ impl Caching for Pending {
             }
             let keeps = status >= 500 && request.dir::<CacheDir>().stale_on_error();
             self.forget(request, keeps).await;
+            self.unstorable();
+            tell(request, true, || self.forward.parameters(None, false));
             None
         })
     }
@@ -126,12 +131,15 @@ impl Pending {
             }
             let keeps = is_older || status >= 500 && request.dir::<CacheDir>().stale_on_error();
             self.forget(request, keeps).await;
+            self.unstorable();
             report(request, Outcome::Miss, reason);
+            tell(request, false, || self.forward.parameters(None, false));
             return Ok(body);
         }
         match self.stale.take() {
             Some(stale) if status == 304 => {
                 let (_, content) = refresh(request, stale, entry, &fields).await;
+                self.refreshed(request);
                 Ok(conditioned(request, content.into()))
             }
             stale => {
@@ -148,21 +156,41 @@ impl Pending {
 
     /// Begins to store the response.
     async fn store(self, request: &mut Request, entry: Entry, body: Body) -> Body {
-        let Pending { key, storages, lock, .. } = self;
+        let Pending { key, storages, lock, forward, .. } = self;
         let length = body.length();
         let begin =
             |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &key, entry.clone(), length)?));
         let Some((storage, draft)) = storages.iter().find_map(begin) else {
+            if let Some(lock) = lock {
+                lock.settle(End::Unstorable);
+            }
             report(request, Outcome::Miss, "cache miss: cache unwilling to store response");
+            tell(request, false, || forward.parameters(None, false));
             return body;
         };
         report(request, Outcome::Miss, "cache miss: attempting entity save");
+        tell(request, false, || forward.parameters(None, true));
         let keeping = Keeping { draft, lock, host: request.vhost };
         if entry.header_only {
             keeping.commit().await;
             return body;
         }
         Saving::begin(keeping, body, (storage.gather)(request)).await
+    }
+
+    /// Lets those go who wait for the response: it is not stored.
+    fn unstorable(&mut self) {
+        if let Some(lock) = self.lock.take() {
+            lock.settle(End::Unstorable);
+        }
+    }
+
+    /// The origin has confirmed the stored response.
+    fn refreshed(&mut self, request: &mut Request) {
+        tell(request, false, || self.forward.parameters(Some(304), false));
+        if let Some(lock) = self.lock.take() {
+            lock.settle(End::Stored);
+        }
     }
 
     /// The stored response, if it is to go out instead of an error (RFC 5861 section 4).
@@ -185,6 +213,7 @@ impl Pending {
         restore(request, &found.entry, now());
         warn(request, "111 Revalidation failed");
         report(request, Outcome::Hit, format!("cache hit: {status} status; stale content returned"));
+        tell(request, false, || self.forward.parameters(Some(status), false));
         ControlFlow::Break(found.content.into())
     }
 

@@ -2,19 +2,22 @@
 
 use conf::Level;
 use server::{Body, HandlerResult, Moment, Request};
+use sys::time::Instant;
 
 use super::fields::{CONDITIONS, restore, warn};
 use super::freshness::{Freshness, is_within, judge};
 use super::invalidate::Invalidation;
-use super::lock::{self, Locked};
+use super::lock::{self, Elsewhere, Locked};
 use super::mark::{self, Recalled};
+use super::passed::pass;
 use super::pending::{Pending, Stale};
-use super::report::{Outcome, report};
+use super::queue::End;
+use super::report::{Forward, Outcome, Why, report, tell};
 use super::settings::CacheServer;
 use super::{key, storages};
 use crate::cache::control::Control;
 use crate::cache::entry::{Entry, Micros};
-use crate::cache::storage::Found;
+use crate::cache::storage::{Found, Missing, Storage};
 
 /// The methods that change nothing (RFC 9110 section 9.2.1, and those of WebDAV).
 const SAFE: [&str; 7] = ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"];
@@ -30,7 +33,7 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     request.asks_beyond_head();
     let storages = storages::of(request);
     if storages.is_empty() {
-        return HandlerResult::Declined;
+        return pass(request, Why::Bypass);
     }
     let key = key::of(request);
     if !SAFE.contains(&&*request.data.method) {
@@ -42,68 +45,131 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     let ignores = request.host::<CacheServer>().ignore_cache_control();
     // Before the phases nobody has checked a password.
     let is_private = moment == Moment::BeforePhases && request.header("Authorization").is_some();
-    let is_get = matches!(&*request.data.method, "GET" | "HEAD") && request.body.is_none();
-    if !is_get || is_private || client.no_store && !ignores {
-        return HandlerResult::Declined;
+    if !matches!(&*request.data.method, "GET" | "HEAD") {
+        return pass(request, Why::Method);
+    }
+    if !request.body.is_none() || is_private {
+        return pass(request, Why::Bypass);
+    }
+    if client.no_store && !ignores {
+        return pass(request, Why::Request);
     }
     let has_mark = moment == Moment::BeforeHandler && mark::is_set(request);
     // A client that wants a new response gets one that is no confirmation of an old one.
     let reloads = client.no_cache && !ignores;
-    let mut stale = None;
-    for storage in storages.iter().filter(|_| !reloads) {
-        let found =
-            storage.find(request, &key).await.filter(|found| found.entry.answers(|name| request.header_joined(name)));
-        let Some(found) = found else { continue };
-        match judge(&found.entry, &client, ignores, now()) {
-            Freshness::Fresh { is_stale, is_guess, .. } => {
-                let warnings = [(is_stale, STALE), (is_guess, GUESSED)];
-                return hit(request, found, has_mark, warnings.into_iter().filter(|(is, _)| *is).map(|(_, text)| text));
+    let deadline = Instant::now() + lock::max_age(request);
+    let (mut may_wait, mut collapsed, mut elsewhere) = (!reloads, None, None::<Elsewhere>);
+    let (stale, lock, why) = loop {
+        let looked =
+            if reloads { Looked::Miss(Why::Request) } else { look(request, &storages, &key, &client, ignores).await };
+        let (stale, why) = match looked {
+            Looked::Fresh(found, warnings) => {
+                if let Some(elsewhere) = elsewhere {
+                    elsewhere.found();
+                }
+                return hit(request, found, has_mark, collapsed.is_some(), warnings);
             }
-            Freshness::Stale if client.only_if_cached => {}
-            Freshness::Stale => {
-                stale = Some(found);
-                break;
-            }
+            Looked::Stale(found) => (Some(found), Why::Stale),
+            Looked::Miss(why) => (None, why),
+        };
+        if client.only_if_cached {
+            request.log("cache", Level::Debug, "AH00696: cache: 'only-if-cached' requested and no cached entity");
+            return HandlerResult::Status(504);
         }
-    }
-    if client.only_if_cached {
-        request.log("cache", Level::Debug, "AH00696: cache: 'only-if-cached' requested and no cached entity");
-        return HandlerResult::Status(504);
-    }
-    let grace =
-        stale.as_ref().filter(|found| is_within(&found.entry, found.entry.control.stale_while_revalidate, now()));
-    let lock = match lock::take(request, &key, grace.is_some()).await {
-        Locked::Here(lock) => lock,
-        Locked::Elsewhere => {
-            let is_usable = |entry: &Entry| {
-                let Control { no_cache, invalidated, .. } = entry.control;
-                !(no_cache || invalidated || entry.control.forbids_stale())
+        let grace =
+            stale.as_ref().filter(|found| is_within(&found.entry, found.entry.control.stale_while_revalidate, now()));
+        let locked = match elsewhere.take() {
+            Some(elsewhere) => elsewhere.take(request, &key).await,
+            None => lock::take(request, &key, grace.is_some()).await,
+        };
+        if let Locked::Here(lock) = locked {
+            break (stale, lock, why);
+        }
+        if let Some(found) = stale {
+            let Control { no_cache, invalidated, .. } = found.entry.control;
+            return match no_cache || invalidated || found.entry.control.forbids_stale() {
+                true => pass(request, why),
+                false => hit(request, found, has_mark, false, [Some(STALE), None]),
             };
-            return match stale.filter(|found| is_usable(&found.entry)) {
-                Some(found) => hit(request, found, has_mark, std::iter::once(STALE)),
-                None => HandlerResult::Declined,
-            };
+        }
+        if reloads {
+            return pass(request, why);
+        }
+        if !may_wait || Instant::now() >= deadline {
+            break (None, None, why);
+        }
+        request.log("cache", Level::Debug, format!("{}: waits for another request", request.data.unparsed_uri()));
+        collapsed = Some(false);
+        match locked {
+            // After that this request has its own try; so it waits for one response at most.
+            Locked::Behind(behind) => may_wait = behind.wait(deadline).await == End::Open,
+            Locked::Elsewhere(other) => {
+                other.gone(deadline).await;
+                elsewhere = Some(other);
+            }
+            Locked::Here(_) => {}
         }
     };
     let stale = stale.map(|found| Stale { changed: confirm(request, &found.entry), found });
-    request.caching = Some(Box::new(Pending { key, storages, stale, lock, has_mark }));
+    let forward = Forward { why, collapsed };
+    request.caching = Some(Box::new(Pending { key, storages, stale, lock, has_mark, forward }));
     HandlerResult::Declined
+}
+
+/// What is stored for a request.
+enum Looked {
+    /// It answers the request, with these warnings.
+    Fresh(Found, [Option<&'static str>; 2]),
+    /// The origin has to confirm it.
+    Stale(Found),
+    Miss(Why),
+}
+
+/// Looks for a response in all storages.
+async fn look(request: &Request, storages: &[&'static Storage], key: &str, client: &Control, ignores: bool) -> Looked {
+    let mut why = Why::UriMiss;
+    for storage in storages {
+        let found = match storage.find(request, key).await {
+            Ok(found) if found.entry.answers(|name| request.header_joined(name)) => found,
+            Err(Missing::Key) => continue,
+            Ok(_) | Err(Missing::Variant) => {
+                why = Why::VaryMiss;
+                continue;
+            }
+        };
+        match judge(&found.entry, client, ignores, now()) {
+            Freshness::Fresh { is_stale, is_guess, .. } => {
+                return Looked::Fresh(found, [is_stale.then_some(STALE), is_guess.then_some(GUESSED)]);
+            }
+            Freshness::Stale if client.only_if_cached => {}
+            Freshness::Stale => return Looked::Stale(found),
+        }
+    }
+    Looked::Miss(why)
 }
 
 /// Warnings of old (RFC 7234 section 5.5).
 const STALE: &str = "110 Response is stale";
 const GUESSED: &str = "113 Heuristic expiration";
 
-/// Answers with a stored response; `mark`: filters work on it.
+/// Answers with a stored response. `mark`: filters work on it; `collapsed`: it was stored while this request waited.
 fn hit(
     request: &mut Request,
     Found { entry, content, .. }: Found,
     mark: bool,
-    warnings: impl Iterator<Item = &'static str>,
+    collapsed: bool,
+    warnings: [Option<&'static str>; 2],
 ) -> HandlerResult {
     restore(request, &entry, now());
-    warnings.for_each(|warning| warn(request, warning));
+    warnings.into_iter().flatten().for_each(|warning| warn(request, warning));
     report(request, Outcome::Hit, "cache hit");
+    tell(request, false, || {
+        let how = match collapsed {
+            true => Forward { why: Why::UriMiss, collapsed: Some(true) }.parameters(None, false),
+            false => "hit".into(),
+        };
+        format!("{how}; ttl={}", entry.lifetime().saturating_sub(entry.age(now())))
+    });
     match mark {
         false => HandlerResult::Recalled(content.into()),
         true => {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use runtime::{Load, offload, offload_apart};
-use server::{Body, BodyStream, FilePart, Piece, VirtualHost};
+use server::{Body, BodyStream, FilePart, Piece, VirtualHost, Waiting};
 use sys::time::Instant;
 
 use super::counts::{Counted, count};
 use super::lock::Lock;
+use super::queue::End;
 use crate::cache::complaint::complain;
 use crate::cache::storage::{Draft, Job};
 
@@ -36,29 +37,27 @@ impl Keeping {
         write: impl FnOnce(&mut dyn Draft) -> io::Result<()> + Send + 'static,
     ) -> Option<Keeping> {
         let Keeping { mut draft, lock, host } = self;
-        let stored = offload(Load::Wait, move || -> io::Result<_> {
-            write(&mut *draft)?;
-            if !is_last {
-                return Ok((Some(draft), None, lock));
-            }
-            match draft.commit() {
-                Job::Blocks(job) => job().map(|()| {
-                    count(Counted::Store);
-                    (None, None, lock)
-                }),
-                Job::Waits(job) => Ok((None, Some(job), lock)),
-            }
+        let written = offload(Load::Wait, move || match write(&mut *draft) {
+            Err(error) => Step::Ended(Err(error), lock),
+            Ok(()) if !is_last => Step::Written(draft, lock),
+            Ok(()) => match draft.commit() {
+                Job::Blocks(job) => Step::Ended(job(), lock),
+                Job::Waits(job) => Step::Waits(job, lock),
+            },
         });
-        let stored = match stored.await {
-            Ok((None, Some(job), lock)) => job.await.map(|()| {
-                count(Counted::Store);
-                (None, lock)
-            }),
-            Ok((draft, _, lock)) => Ok((draft, lock)),
-            Err(error) => Err(error),
+        let (stored, lock) = match written.await {
+            Step::Written(draft, lock) => return Some(Keeping { draft, lock, host }),
+            Step::Ended(stored, lock) => (stored, lock),
+            Step::Waits(job, lock) => (job.await, lock),
         };
+        if stored.is_ok() {
+            count(Counted::Store);
+        }
+        if let Some(lock) = lock {
+            lock.settle(if stored.is_ok() { End::Stored } else { End::Unstorable });
+        }
         match stored {
-            Ok((draft, lock)) => draft.map(|draft| Keeping { draft, lock, host }),
+            Ok(()) => None,
             Err(error) => {
                 // The body is none that is stored.
                 let is_unfit = [io::ErrorKind::FileTooLarge, io::ErrorKind::UnexpectedEof].contains(&error.kind());
@@ -69,6 +68,16 @@ impl Keeping {
             }
         }
     }
+}
+
+/// What has become of a piece.
+enum Step {
+    /// There is more to come.
+    Written(Box<dyn Draft>, Option<Lock>),
+    /// The response is stored, or cannot be.
+    Ended(io::Result<()>, Option<Lock>),
+    /// The response is being stored.
+    Waits(Waiting<'static, io::Result<()>>, Option<Lock>),
 }
 
 /// The body, on its way to the client.

@@ -29,6 +29,7 @@ settings! {
         pub(super) key_base: Setting<KeyBase>,
         pub(super) lock: Setting<bool> = false,
         pub(super) lock_path: Setting<String>,
+        pub(super) status_header: Setting<bool> = false,
         pub(super) lock_max_age: Setting<i64> = LOCK_MAX_AGE,
     }
 }

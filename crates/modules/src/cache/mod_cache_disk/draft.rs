@@ -138,7 +138,7 @@ pub(super) fn remove_all(root: &Root, primary: &Paths) -> io::Result<()> {
 }
 
 /// Removes the files of a response, and directories that are empty then.
-fn remove_one(root: &Root, paths: &Paths) -> io::Result<()> {
+pub(super) fn remove_one(root: &Root, paths: &Paths) -> io::Result<()> {
     gone(fs::remove_file(&paths.header))?;
     gone(fs::remove_file(&paths.data))?;
     let above = paths.header.ancestors().skip(1).take_while(|above| **above != *root.directory);

@@ -1,7 +1,7 @@
 //! Where a response is in `CacheRoot`.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use server::paths::os_path;
 
@@ -17,7 +17,7 @@ pub(super) struct Root {
 }
 
 /// The files of a response.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Paths {
     /// Its head, or a list of the fields that responses vary by.
     pub(super) header: PathBuf,
@@ -32,6 +32,11 @@ impl Root {
         // Both were checked to be positive.
         let (levels, length) = (conf.levels().unsigned_abs() as usize, conf.length().unsigned_abs() as usize);
         Some(Root { directory, levels, length })
+    }
+
+    /// A directory, to remove files from.
+    pub(super) fn at(directory: &Path) -> Root {
+        Root { directory: directory.to_path_buf(), levels: 0, length: 0 }
     }
 
     /// The files for a key.
@@ -58,6 +63,11 @@ impl Root {
 }
 
 impl Paths {
+    /// The files beside a head.
+    pub(super) fn of_header(header: &Path) -> Paths {
+        Paths::new(header.with_extension(""))
+    }
+
     fn new(base: PathBuf) -> Paths {
         let with = |end: &str| {
             let mut name = base.clone().into_os_string();

@@ -5,7 +5,7 @@ use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wait::until;
-use crate::harness::wire::get;
+use crate::harness::wire::{Client, get};
 
 /// A script that waits until it may answer, once there is a file `slow`.
 const SCRIPT: &str = "#!/bin/sh\ncd \"${0%/*}/../run\"\n[ -e slow ] && { echo > begun; read x < gate; }\n\
@@ -50,7 +50,91 @@ fn one_request_asks_for_all() {
             std::fs::write(&gate, "\n").expect("gate");
             let last = waiting.response();
             assert_eq!((last.status, word(&last)), (200, "MISS"), "{mpm}: {lines} {control}");
-            assert_eq!(site.root.join("run/locks").exists(), expected != "MISS", "{lines} {control}");
+            assert_eq!(site.root.join("run/locks").exists(), !lines.is_empty(), "{lines} {control}");
         }
+    }
+}
+
+/// How the first of several requests for a response ends of which nothing is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Its response is stored.
+    Stored,
+    /// Its response is not stored.
+    Unstorable,
+    /// Its client goes.
+    Gone,
+}
+
+/// So many requests come while the first one waits for the script.
+const BEHIND: usize = 3;
+
+fn others_wait(mpm: Mpm, ending: Ending) {
+    let site = Site::new();
+    open_directories(&site, &["run", "run/cache"]);
+    site.script("c", &SCRIPT.replace("cd \"${0%/*}/../run\"\n", "cd \"${0%/*}/../run\"\necho run >> runs\n"));
+    site.file("run/runs", "");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(site.root.join("run/runs"), everybody).expect("mode");
+    let configuration = "ScriptAlias /c ${ROOT}/cgi-bin/c\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n\
+        CacheRoot ${ROOT}/run/cache\nCacheEnable disk /\nCacheHeader On\nCacheStatusHeader On\nCacheLock On\n\
+        CacheLockMaxAge 60\nCacheLockPath ${ROOT}/run/locks\nLogLevel cache:debug\n";
+    let server = Server::start(mpm, &site, configuration);
+    server.allow_everything("what the cache does is logged");
+    let gate = site.root.join("run/gate");
+    let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&gate).status();
+    assert!(made.expect("mkfifo").success());
+    site.file("run/slow", "");
+    let path = if ending == Ending::Unstorable { "/c?no-store" } else { "/c?max-age=60" };
+    let mut first = server.client();
+    first.send(get(path));
+    until("the script", || site.root.join("run/begun").exists().then_some(()));
+    std::fs::remove_file(site.root.join("run/slow")).expect("remove");
+    let mut others: Vec<Client> = (0..BEHIND).map(|_| server.client()).collect();
+    others.iter_mut().for_each(|client| client.send(get(path)));
+    until("requests that wait", || (server.log().matches("waits for another").count() >= BEHIND).then_some(()));
+    assert_eq!(site.read("run/runs").lines().count(), 1, "{mpm}: {ending:?}");
+    match ending {
+        Ending::Gone => first.reset(),
+        Ending::Stored | Ending::Unstorable => {
+            std::fs::write(&gate, "\n").expect("gate");
+            let response = first.response();
+            assert_eq!((response.status, word(&response)), (200, "MISS"), "{mpm}: {ending:?}");
+        }
+    }
+    let responses: Vec<_> = others.iter_mut().map(Client::response).collect();
+    let said = |wanted: &str| {
+        let of = |response: &&crate::harness::wire::Response| {
+            response.field("Cache-Status").unwrap_or_default().contains(wanted)
+        };
+        responses.iter().filter(of).count()
+    };
+    assert!(responses.iter().all(|response| response.status == 200), "{mpm}: {ending:?}");
+    let runs = site.read("run/runs").lines().count();
+    match ending {
+        Ending::Stored => assert_eq!((runs, said("fwd=uri-miss; collapsed; ttl=")), (1, BEHIND), "{mpm}"),
+        Ending::Unstorable => assert_eq!((runs, said("collapsed=?0")), (1 + BEHIND, BEHIND), "{mpm}"),
+        // The next one asks, and the others wait for that.
+        Ending::Gone => {
+            assert_eq!((runs, said("; stored; collapsed=?0"), said("; collapsed; ttl=")), (2, 1, BEHIND - 1), "{mpm}")
+        }
+    }
+    // What is not stored is not waited for again soon.
+    assert_eq!(server.get(path).status, 200);
+}
+
+crate::harness::mpm::under_every_mpm! {
+    /// The others get the response to the first one.
+    fn what_is_stored_goes_to_all(mpm: Mpm) {
+        others_wait(mpm, Ending::Stored);
+    }
+
+    /// They are let go as soon as it is known that there will be none.
+    fn what_is_not_stored_holds_up_nobody(mpm: Mpm) {
+        others_wait(mpm, Ending::Unstorable);
+    }
+
+    fn a_client_that_goes_leaves_its_turn(mpm: Mpm) {
+        others_wait(mpm, Ending::Gone);
     }
 }
