@@ -5,6 +5,6 @@ mod identity;
 mod known;
 mod read;
 
-pub(crate) use self::identity::identity;
+pub(crate) use self::identity::{become_child, identity};
 pub(crate) use self::known::known_modules;
 pub(crate) use self::read::{ConfigSource, Configured, read, read_everything, read_language, socket};

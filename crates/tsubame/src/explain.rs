@@ -135,7 +135,7 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     // Runs with the privileges of the children: files that they cannot read must count as missing, and must not be
     // revealed to others.
     if query.url.is_some()
-        && let Err(why) = become_child(&server, program)
+        && let Err(why) = config::become_child(&server, program)
     {
         output::complain(&format!("{program} explain: {why}"));
         return ExitCode::FAILURE;
@@ -149,16 +149,6 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             output::complain(&format!("{program} explain: {why}"));
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Assumes the identity of the children, if this process may.
-fn become_child(server: &Server, program: &str) -> Result<(), String> {
-    match config::identity(&server.main().settings, program)? {
-        Some(children) => {
-            children.assume().map_err(|error| format!("{}: cannot become the server's user", sys::describe(&error)))
-        }
-        None => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod cache;
 mod check;
 mod cli;
 mod completions;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     if let Some(command) = cli::command(&program, &args) {
         args.remove(0);
         return match command {
+            Command::Cache => cache::run(&program, args),
             Command::Check => check::run(&program, args),
             Command::Explain => explain::run(&program, args),
             Command::Ctl => ctl::run(&program, args),

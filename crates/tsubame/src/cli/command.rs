@@ -11,6 +11,8 @@ use super::program::is_httpd_name;
 /// Tsubame's own commands, which httpd does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    /// `tsubame cache`
+    Cache,
     /// `tsubame check`
     Check,
     /// `tsubame explain`
@@ -22,7 +24,8 @@ pub(crate) enum Command {
 }
 
 /// The names of the commands.
-pub(super) const COMMANDS: [(&str, Command); 4] = [
+pub(super) const COMMANDS: [(&str, Command); 5] = [
+    ("cache", Command::Cache),
     ("check", Command::Check),
     ("explain", Command::Explain),
     ("ctl", Command::Ctl),

@@ -26,7 +26,7 @@ pub(super) fn short_usage(program: &str) -> String {
     format!(
         "Usage: {program} [--port N] [DIR]                       serve a directory, or the demonstration
        {program} -f FILE [-t | -S | -M | -k start|...]  what httpd does
-       {program} check|explain|ctl ...                  look into a configuration, or a running server
+       {program} check|explain|ctl|cache ...            look into a configuration, or a running server
 `{program} --help` says more.
 "
     )
@@ -53,6 +53,7 @@ Know what is in effect ({program} check --help, explain --help, ctl --help):
   {program} explain -f /etc/apache2/apache2.conf URL       why a request is answered as it is
   {program} explain -f /etc/apache2/apache2.conf --mpm     what the numbers of processes and threads come to
   {program} ctl -f /etc/apache2/apache2.conf status        what the running server does; also diff, config, log-level ...
+  {program} cache -f /etc/apache2/apache2.conf list        the stored responses; also purge URL, clean
   {program} completions bash|zsh|fish                      completion for your shell
 
 {}

@@ -28,3 +28,13 @@ pub(crate) fn identity(settings: &SettingsMap, program: &str) -> Result<Option<I
     });
     Ok(Some(Identity::new(&user, gid)))
 }
+
+/// Assumes the identity of the children, if this process may.
+pub(crate) fn become_child(server: &server::Server, program: &str) -> Result<(), String> {
+    match identity(&server.main().settings, program)? {
+        Some(children) => {
+            children.assume().map_err(|error| format!("{}: cannot become the server's user", sys::describe(&error)))
+        }
+        None => Ok(()),
+    }
+}

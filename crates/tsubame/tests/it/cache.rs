@@ -1,6 +1,7 @@
 //! Responses that are stored, and come back.
 
 mod filters;
+mod inventory;
 mod objects;
 mod same_as_apache;
 mod status;

@@ -129,13 +129,16 @@ fn a_wrong_command_line_is_explained() {
         (&["explain", "--host"], "option '--host' needs a value", 1),
         (&["ctl", "statu"], "unknown command 'statu': did you mean 'status'?", 1),
         (&["ctl"], "a command is missing", 1),
+        (&["cache", "lst"], "write list, purge URL or clean --limit SIZE", 1),
+        (&["cache", "clean"], "clean needs --limit SIZE", 1),
+        (&["cache", "clean", "-l", "5x"], "a size is a number of bytes, or one with K, M or G", 1),
         (&["ctl", "--sokcet", "x", "status"], "unknown option '--sokcet': did you mean '--socket'?", 1),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
         let output = command.arg0("tsubame").args(arguments).current_dir(&site.root).output().expect("run");
         let errors = String::from_utf8(output.stderr).expect("text");
         let called = match arguments[0] {
-            command @ ("check" | "explain" | "ctl" | "completions") => format!("tsubame {command}"),
+            command @ ("cache" | "check" | "explain" | "ctl" | "completions") => format!("tsubame {command}"),
             _ => "tsubame".into(),
         };
         assert!(errors.starts_with(&format!("{called}: {reason}\nUsage: tsubame ")), "{arguments:?}: {errors}");
