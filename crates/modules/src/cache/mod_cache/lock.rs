@@ -3,7 +3,7 @@
 //! Among the requests of a child that is a [queue](super::queue). Among children it is an empty file, at the same place as
 //! Apache's: a request that finds one looks now and then whether it is still there, and those behind it wait for that request.
 //! Both are hints: whatever goes wrong with them, the request goes on. Where a response says that it may be used while it is
-//! confirmed (`stale-while-revalidate`), each child has the queue without `CacheLock`, too.
+//! confirmed (`stale-while-revalidate`), there are both without `CacheLock`, too.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -67,8 +67,7 @@ pub(super) async fn take(request: &Request, key: &str, has_grace: bool) -> Locke
     match enter(key, max_age(request)) {
         Place::Behind(behind) => Locked::Behind(behind),
         Place::NoQueue => Locked::Here(None),
-        Place::First(turn) if conf.lock() => take_among_children(request, key, turn).await,
-        Place::First(turn) => Locked::Here(Some(Lock { file: None, turn })),
+        Place::First(turn) => take_among_children(request, key, turn).await,
     }
 }
 

@@ -35,7 +35,6 @@ x=*) echo "${word#x=}" | tr + ' ';;
 esac; done
 echo "X-Run: $n"
 [ -n "$unchanged" ] && { echo; exit; }
-[ -n "$length" ] && echo "Content-Length: $((${#n} + 5))"
 printf 'Content-Type: text/plain\n\nrun %s\n' $n
 "#;
 
@@ -243,16 +242,6 @@ fn check(rows: &[&[&str]], configuration: &str) {
 fn responses_before_the_phases() {
     if oracle::is_there("responses_before_the_phases") {
         check(ROWS, CONFIGURATION);
-    }
-}
-
-#[test]
-fn responses_in_an_object_cache() {
-    if oracle::is_there("responses_in_an_object_cache") {
-        let cache = "CacheEnable socache /\nCacheSocache shmcb:x(5000000)\n";
-        // Without its length, Apache stores nothing there.
-        let socache = CONFIGURATION.replace("CacheEnable disk /\n", cache) + "SetEnv length 1\n";
-        check(ROWS, &socache);
     }
 }
 
