@@ -152,6 +152,7 @@ pub static MODULES: &[&Module] = &[
     &proxy::mod_proxy_fcgi::MODULE,
     &proxy::mod_proxy_hcheck::MODULE,
     &proxy::mod_proxy_http::MODULE,
+    &proxy::mod_proxy_http2::MODULE,
     &proxy::mod_proxy_scgi::MODULE,
     &proxy::mod_proxy_uwsgi::MODULE,
     &proxy::mod_proxy_wstunnel::MODULE,

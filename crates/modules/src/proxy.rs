@@ -13,6 +13,7 @@ pub mod mod_proxy_express;
 pub mod mod_proxy_fcgi;
 pub mod mod_proxy_hcheck;
 pub mod mod_proxy_http;
+pub mod mod_proxy_http2;
 pub mod mod_proxy_scgi;
 pub mod mod_proxy_uwsgi;
 pub mod mod_proxy_wstunnel;

@@ -125,6 +125,10 @@ async fn secure(plain: Connection, tls: &Tls) -> Result<Connection, String> {
     poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(|error| failed(describe(&error)))?;
     let certificates = stream.session().map(Session::certificates).unwrap_or_default();
     (tls.settings.check)(certificates, &tls.name)?;
+    let chosen = stream.session().and_then(Session::protocol);
+    if let Some(protocol) = tls.protocol.filter(|protocol| chosen != Some(protocol.as_bytes())) {
+        return Err(failed(format!("it does not speak {protocol} (ALPN)")));
+    }
     stream.into_connection().ok_or_else(|| failed("its session is gone".into()))
 }
 

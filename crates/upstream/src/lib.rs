@@ -1,9 +1,9 @@
-//! The client half of the server: connections to servers behind this one, and HTTP/1.1 over them.
+//! The client half of the server: connections to servers behind this one, and HTTP over them.
 //!
 //! [`connect()`] makes a connection, encrypted if the server has [`Tls`], [`pool`] keeps it for a later request, and a
 //! [`Stream`] reads and writes over it.
 //! [`http1`] is one request and its response in HTTP/1.1, [`ExpectedExchange`] one whose response is known but for its date and its
-//! content. Nothing here knows which module has a request to pass on, or
+//! content, [`http2`] one of many that share a connection. Nothing here knows which module has a request to pass on, or
 //! what it makes of the response.
 
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod connection;
 mod duplex;
 mod expected;
 pub mod http1;
+pub mod http2;
 pub mod pool;
 mod remote;
 mod resting;

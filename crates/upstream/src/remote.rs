@@ -46,7 +46,12 @@ const IDLE: Duration = Duration::from_secs(60);
 impl Keep {
     /// Whether a connection may be used that has been idle since then.
     pub(crate) fn allows(self, since: Instant) -> bool {
-        since.elapsed() < self.idle.unwrap_or(IDLE)
+        since.elapsed() < self.usual_idle()
+    }
+
+    /// How long a connection may be idle.
+    pub(crate) fn usual_idle(self) -> Duration {
+        self.idle.unwrap_or(IDLE)
     }
 }
 

@@ -63,6 +63,11 @@ impl Session {
         self.tls.peer_certificates().unwrap_or_default()
     }
 
+    /// The protocol that the server has chosen (ALPN), if it has.
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
     /// Whether sealed bytes wait to be sent.
     pub(crate) fn has_unsent(&self) -> bool {
         self.tls.wants_write()

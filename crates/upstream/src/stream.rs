@@ -56,6 +56,11 @@ impl Stream {
         Stream { wire, layer }
     }
 
+    /// Lets no reactor watch it while nothing is awaited.
+    pub(crate) fn unwatch(&mut self) {
+        self.wire.watched = None;
+    }
+
     /// The connection, which the reactor no longer watches. `None`: its session goes on in another stream.
     pub fn into_connection(self) -> Option<Connection> {
         let session = match self.layer {

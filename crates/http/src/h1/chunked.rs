@@ -4,11 +4,12 @@
 //! data is followed by CR LF at once. Like Apache it tolerates up to ten blanks after a size. Extensions are skipped;
 //! beyond one line's worth, they may not outweigh the data.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use crate::h1::head::Limits;
-use crate::scan::{is_token, trim};
+use crate::scan::{is_field_value, is_token, trim};
 
 /// The most blanks between a chunk size and the end of its line, as in Apache.
 const PADDING_MAX: u8 = 10;
@@ -279,6 +280,17 @@ pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// The last chunk and the end of a body without trailers.
 pub const BODY_END: &[u8] = b"0\r\n\r\n";
+
+/// Appends the end of a chunked body with the fields after it (RFC 9112 section 7.1.2). Those that cannot be sent are left out.
+pub fn write_trailers<'f>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'f str, Cow<'f, [u8]>)>) {
+    out.extend_from_slice(b"0\r\n");
+    for (name, value) in fields {
+        if crate::name::is_valid(name.as_bytes()) && is_field_value(&value) {
+            [name.as_bytes(), b": ", &value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
 
 /// Appends `data` as one chunk; nothing if it is empty, since an empty chunk would end the body.
 pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {

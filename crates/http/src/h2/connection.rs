@@ -1,12 +1,11 @@
 //! The server's end of a connection.
 
-mod fault;
 mod heads;
 mod receive;
-pub(super) mod send;
+mod send;
 mod settings;
 
-use self::fault::{Fault, UNRESERVED};
+use super::fault::{Fault, UNRESERVED};
 use super::fields::{FieldList, Verdict};
 use super::flood::Meter;
 use super::frame::{self, Reason, kind};
@@ -77,14 +76,14 @@ pub enum Gone {
     Malformed,
 }
 
-/// The client has violated the protocol: the connection ends. GOAWAY says so, among the bytes to send.
+/// The other side has violated the protocol: the connection ends. GOAWAY says so, among the bytes to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The reason in GOAWAY.
     pub reason: Reason,
-    /// What the client did.
+    /// What it did.
     pub what: &'static str,
-    /// The kind of frame that the client sends too many of, if that is why.
+    /// The kind of frame that it sends too many of, if that is why.
     pub flood: Option<&'static str>,
 }
 

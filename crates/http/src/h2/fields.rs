@@ -31,13 +31,14 @@ pub struct FieldList {
     has_controls: bool,
 }
 
-/// The pseudo-header fields of requests.
-const PSEUDO: [&[u8]; 5] = [b":method", b":scheme", b":authority", b":path", b":protocol"];
+/// The pseudo-header fields of requests, and that of responses.
+const PSEUDO: [&[u8]; 6] = [b":method", b":scheme", b":authority", b":path", b":protocol", b":status"];
 const METHOD: usize = 0;
 const SCHEME: usize = 1;
 const AUTHORITY: usize = 2;
 const PATH: usize = 3;
 const PROTOCOL: usize = 4;
+const STATUS: usize = 5;
 
 /// The head must not be answered at all: PROTOCOL_ERROR for its stream (RFC 9113 section 8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,13 +131,28 @@ impl FieldList {
             (false, false) => has(SCHEME) && has(PATH),
         };
         let is_visible = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_graphic);
-        if !is_whole || !crate::name::is_valid(self.method()) || !self.protocol().is_none_or(is_visible) {
+        if !is_whole || has(STATUS) || !crate::name::is_valid(self.method()) || !self.protocol().is_none_or(is_visible)
+        {
             return Err(Malformed);
         }
         if self.path().is_some_and(<[u8]>::is_empty) {
             return Err(Malformed);
         }
         Ok(())
+    }
+
+    /// Checks the head of a response, and returns its status: three digits, the first of them not 0 (RFC 9113 section 8.3.2).
+    ///
+    /// # Errors
+    /// See [`Malformed`].
+    pub fn check_response(&self) -> Result<u16, Malformed> {
+        let is_alone = self.pseudo.iter().enumerate().all(|(at, value)| (at == STATUS) == value.is_some());
+        match self.pseudo(STATUS) {
+            Some(&[a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9']) if is_alone && !self.is_malformed => {
+                Ok([a, b, c].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')))
+            }
+            _ => Err(Malformed),
+        }
     }
 
     /// Checks the fields after a body: pseudo-header fields are not allowed there (RFC 9113 section 8.1).

@@ -25,11 +25,11 @@ pub(super) struct Stream<S> {
     pub unread: u32,
     /// How much of the announced body is still to come, in bytes.
     pub announced: Option<u64>,
-    /// The client may still send.
+    /// The other side may still send.
     pub receives: bool,
     /// We may still send.
     pub sends: bool,
-    /// The head of the response is sent.
+    /// The head of the response is sent, or received.
     pub is_answered: bool,
     /// One side has reset it.
     pub is_reset: bool,
@@ -48,21 +48,21 @@ impl<S> Stream<S> {
 pub(super) enum End {
     /// Both sides have sent all.
     Whole,
-    /// The client has reset it.
-    Client,
-    /// We have: the client may not know that yet.
-    Server,
+    /// The other side has reset it.
+    Peer,
+    /// We have: the other side may not know that yet.
+    Own,
 }
 
 /// What is known of a stream's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// The client has not opened it.
+    /// Nobody has opened it.
     Idle,
     /// It is open.
     There(At),
     Ended(End),
-    /// It has ended long ago, or the client has left it out.
+    /// It has ended long ago, or was left out.
     Unknown,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Streams<S> {
     next_ended: usize,
     /// How many of them there are at most.
     remembered: usize,
-    /// The highest number that the client has used.
+    /// The highest number that a client has used.
     pub last: u32,
     open: u32,
 }
@@ -133,6 +133,12 @@ impl<S> Streams<S> {
 
     pub fn all(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
         self.slots.iter_mut().flatten()
+    }
+
+    /// The places of those with higher numbers than this.
+    pub fn beyond(&self, last: u32) -> Vec<At> {
+        let all = self.numbers.iter().zip(0..);
+        all.filter(|(number, _)| **number > last).map(|(number, slot)| At { slot, number: *number }).collect()
     }
 
     pub fn add(&mut self, number: u32, stream: Stream<S>) -> At {

@@ -25,6 +25,7 @@ mod interpolate;
 mod map;
 mod method;
 mod open;
+mod received;
 mod remote;
 mod report;
 mod reverse;
@@ -56,10 +57,11 @@ pub(crate) use self::blocked::BLOCKED;
 pub(crate) use self::broken::broken;
 pub(crate) use self::destination::timeout;
 pub(crate) use self::forwarded::{
-    Forwarded, HopByHop, adds_fields, asks_first, fields, host, host_name, one_of_each, via,
+    Forwarded, HopByHop, adds_fields, asks_first, fields, host, host_name, is_trailer, one_of_each,
 };
 pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
+pub(crate) use self::received::{pass_on, take_field};
 pub(crate) use self::reverse::{EXPRESS, cookie, reversed};
 pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 pub(crate) use self::schemes::port_of;
@@ -101,8 +103,7 @@ pub(crate) static MODULE: Module = Module {
 };
 
 const BUFFER: &str = "The kernel chooses the size.";
-const SPOKEN: &str =
-    "The protocols are `http`, `https`, `ws`, `wss`, `ajp`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
+const SPOKEN: &str = "The protocols are `http`, `https`, `h2`, `h2c`, `ws`, `wss`, `ajp`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
 const OPEN: &str = "On is refused if no `<Proxy>` section says who may use the proxy, or one lets everybody.";
 const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 

@@ -27,6 +27,7 @@ use upstream::{Connection, ExpectedExchange, Keep, NoConnection, Room, Stream, p
 use super::mod_proxy::{BLOCKED, Destination, Forwarded, Scheme, asks_first, fields, host, proxy_error};
 
 use self::connection::{Back, NAME};
+pub(super) use self::encryption::of as encryption_of;
 use self::response::{Final, NoResponse};
 pub(super) use self::tunnel::pass_on;
 
@@ -148,29 +149,39 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
 
 /// Makes a connection. `Err`: the answer without one.
 async fn connect(request: &mut Request, destination: &Destination) -> Result<Connection, HandlerResult> {
-    upstream::connect(request, &destination.server, "HTTP").await.map_err(|failure| match failure {
-        NoConnection::Unreachable(status) => {
-            destination.attempt.iter().for_each(|attempt| attempt.set_unreached());
+    let connected = upstream::connect(request, &destination.server, "HTTP").await;
+    connected.map_err(|why| {
+        if let NoConnection::Unreachable(_) = why {
             let text = format!("AH01114: HTTP: failed to make connection to backend: {}", destination.target.host);
             request.log(NAME, Level::Error, text);
+        }
+        unconnected(request, destination, why)
+    })
+}
+
+/// The answer to a request without a connection.
+pub(super) fn unconnected(request: &mut Request, destination: &Destination, why: NoConnection) -> HandlerResult {
+    match why {
+        NoConnection::Unreachable(status) => {
+            destination.attempt.iter().for_each(|attempt| attempt.set_unreached());
             HandlerResult::Status(status)
         }
         NoConnection::Refused => proxy_error(request, 403, BLOCKED),
         NoConnection::Handshake => {
             // Nothing of the request has gone out. The member may be all right: the client's words can be part of its name.
             destination.attempt.iter().for_each(|attempt| attempt.set_unanswered());
-            proxy_error(request, failure.status(), "Error during SSL Handshake with remote server")
+            proxy_error(request, why.status(), "Error during SSL Handshake with remote server")
         }
-    })
+    }
 }
 
 /// Whether this server is the last that the request may reach (`Max-Forwards`, RFC 9110 section 7.6.2).
-fn has_ended(request: &Request) -> bool {
+pub(super) fn has_ended(request: &Request) -> bool {
     request.data.method == "OPTIONS" && request.header("Max-Forwards").is_some_and(|text| text.trim() == "0")
 }
 
 /// The response to a request that may go no further.
-fn last_stop(request: &mut Request) -> HandlerResult {
+pub(super) fn last_stop(request: &mut Request) -> HandlerResult {
     let allowed = request.allowed_methods();
     request.response.headers_out.set("Allow", allowed);
     HandlerResult::Body(server::Body::Empty)

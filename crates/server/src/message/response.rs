@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::message::fields::Fields;
 use crate::message::tunnel::Tunnel;
 
 /// A handler's response to a request.
@@ -52,6 +53,10 @@ pub trait BodyStream: Send {
     fn next(&mut self) -> Piece<'_>;
     /// The total number of bytes, if it is known in advance.
     fn length(&self) -> Option<u64> {
+        None
+    }
+    /// The fields after the body, complete at its end. `None`: there are none, whatever comes.
+    fn trailers(&self) -> Option<Fields> {
         None
     }
     /// Findings on the way, available at the end: notes for the log.

@@ -5,6 +5,7 @@ use std::io;
 use bytes::Bytes;
 use runtime::CoopBudget;
 
+use crate::message::fields::Fields;
 use crate::message::response::{BodyStream, Piece};
 
 /// How a protocol frames the pieces of a body, and sends them as fast as its client reads.
@@ -21,8 +22,8 @@ pub(super) trait BodyWriter {
     /// Sends a piece.
     async fn piece(&mut self, bytes: Bytes) -> Result<(), Self::Error>;
 
-    /// Sends the end of the body.
-    async fn end(&mut self) -> Result<(), Self::Error>;
+    /// Sends the end of the body, and the fields after it.
+    async fn end(&mut self, trailers: Option<Fields>) -> Result<(), Self::Error>;
 
     /// The error for a source that failed: the client must not mistake a part for the whole.
     fn source_failed(error: io::Error) -> Self::Error;
@@ -37,7 +38,7 @@ pub(super) async fn pump<W: BodyWriter>(writer: &mut W, source: &mut dyn BodyStr
         budget.step().await;
         writer.ready().await?;
         match writer.next(source.next()).await? {
-            None => return writer.end().await,
+            None => return writer.end(source.trailers().filter(|fields| !fields.is_empty())).await,
             Some(Err(error)) => return Err(W::source_failed(error)),
             Some(Ok(bytes)) if bytes.is_empty() => {}
             Some(Ok(bytes)) => writer.piece(bytes).await?,

@@ -37,6 +37,13 @@ impl Request {
         }
     }
 
+    /// Whether the client accepts fields after the response's body (RFC 9110 section 6.5.1).
+    pub fn accepts_trailers(&self) -> bool {
+        let accepted = self.header_bytes(KnownField::Te.into());
+        let is_one = |word: &[u8]| word.trim_ascii().eq_ignore_ascii_case(b"trailers");
+        accepted.is_some_and(|text| text.split(|byte| *byte == b',').any(is_one))
+    }
+
     /// The value of a field in bytes, as received; several of the name are joined by commas.
     pub fn header_bytes(&self, name: Name<'_>) -> Option<Cow<'_, [u8]>> {
         match &self.data.headers_in {

@@ -1,7 +1,7 @@
 //! Heads of requests, and the fields after their bodies.
 
-use super::fault::{Fault, TOO_MUCH_PADDING, depends_on, unpadded, wrong_size};
 use super::{Block, Connection, Event};
+use crate::h2::fault::{Fault, TOO_MUCH_PADDING, depends_on, unpadded, wrong_size};
 use crate::h2::fields::Malformed;
 use crate::h2::frame::{FrameHeader, Reason, flag, kind};
 use crate::h2::streams::{At, End, Known};
@@ -55,9 +55,9 @@ impl<S: Default> Connection<S> {
         let (number, ends) = (block.stream, block.flags & flag::END_STREAM != 0);
         let fault = |reason| Err(Fault::Stream(number, reason));
         match self.streams.known(number) {
-            Known::There(at) => return self.trailers(at, ends),
-            Known::Ended(End::Server) => return Ok(Event::Nothing),
-            Known::Ended(End::Client) => return fault(Reason::STREAM_CLOSED),
+            Known::There(at) => return self.trailers_received(at, ends),
+            Known::Ended(End::Own) => return Ok(Event::Nothing),
+            Known::Ended(End::Peer) => return fault(Reason::STREAM_CLOSED),
             Known::Ended(End::Whole) => {
                 return Err(Fault::Connection(Reason::STREAM_CLOSED, "HEADERS on a stream that has ended"));
             }
@@ -75,7 +75,7 @@ impl<S: Default> Connection<S> {
                 return Err(Fault::Connection(Reason::ENHANCE_YOUR_CALM, "HEADERS"));
             }
             self.put_reset(number, Reason::REFUSED_STREAM);
-            self.streams.note_end(number, End::Server);
+            self.streams.note_end(number, End::Own);
             return Ok(Event::Nothing);
         }
         // What does not fit was decoded all the same.
@@ -112,7 +112,7 @@ impl<S: Default> Connection<S> {
         Ok(())
     }
 
-    fn trailers<'f>(&mut self, at: At, ends: bool) -> Result<Event<'f>, Fault> {
+    fn trailers_received<'f>(&mut self, at: At, ends: bool) -> Result<Event<'f>, Fault> {
         let number = at.number();
         let Some(stream) = self.streams.get(at) else { return Ok(Event::Nothing) };
         if !stream.receives {

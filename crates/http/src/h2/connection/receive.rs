@@ -1,7 +1,7 @@
 //! What received frames mean.
 
-use super::fault::{Fault, UNRESERVED, depends_on, unpadded, wrong_size};
 use super::{Broken, Connection, Event, GOODBYE, Gone, Leaving};
+use crate::h2::fault::{Fault, UNRESERVED, depends_on, unpadded, wrong_size};
 use crate::h2::frame::{self, FrameHeader, HEADER, PAYLOAD, PREFACE, Reason, flag, kind};
 use crate::h2::streams::{End, Known};
 
@@ -93,8 +93,8 @@ impl<S: Default> Connection<S> {
             Known::There(at) => at,
             Known::Idle if self.is_left_out(header.stream) => return Ok(self.unwanted(payload)),
             Known::Idle => return Err(Fault::Connection(Reason::PROTOCOL_ERROR, "DATA on a stream without a request")),
-            Known::Ended(End::Server) => return Ok(self.unwanted(payload)),
-            Known::Ended(End::Client) => {
+            Known::Ended(End::Own) => return Ok(self.unwanted(payload)),
+            Known::Ended(End::Peer) => {
                 self.unwanted(payload);
                 return Err(Fault::Stream(header.stream, Reason::STREAM_CLOSED));
             }
@@ -171,7 +171,7 @@ impl<S: Default> Connection<S> {
                 Err(Fault::Connection(Reason::PROTOCOL_ERROR, "RST_STREAM on a stream without a request"))
             }
             Known::There(at) => {
-                self.streams.end(at, End::Client);
+                self.streams.end(at, End::Peer);
                 Ok(Event::Gone(at, Gone::Reset(Reason(code))))
             }
             Known::Idle | Known::Ended(_) | Known::Unknown => Ok(Event::Nothing),
@@ -233,11 +233,11 @@ impl<S: Default> Connection<S> {
         self.put_reset(number, reason);
         match known {
             Known::There(at) => {
-                self.streams.end(at, End::Server);
+                self.streams.end(at, End::Own);
                 return Ok(Event::Gone(at, Gone::Malformed));
             }
             // A request that was not served at all.
-            Known::Unknown => self.streams.note_end(number, End::Server),
+            Known::Unknown => self.streams.note_end(number, End::Own),
             Known::Idle | Known::Ended(_) => {}
         }
         Ok(Event::Nothing)

@@ -1,11 +1,10 @@
 //! Responses.
 
 use super::Connection;
-use crate::h1::response::BadField;
 use crate::h2::frame::{self, FrameHeader, HEADER, PAYLOAD, Reason, flag, kind};
+use crate::h2::head_writer::{self, HeadWriter};
 use crate::h2::hpack::Encoder;
 use crate::h2::streams::{At, End};
-use crate::scan::{is_field_value, trim};
 
 impl<S: Default> Connection<S> {
     /// Whether the response on this stream may still go on.
@@ -43,32 +42,8 @@ impl<S: Default> Connection<S> {
         if is_answered || !self.sends(at) {
             return Ok(false);
         }
-        let start = self.out.len();
-        let end = if ends { flag::END_STREAM } else { 0 };
-        self.out.extend_from_slice(&[0; HEADER]);
-        self.encoder.status(status, &mut self.out);
-        if let Err(error) = write(&mut HeadWriter { encoder: &mut self.encoder, out: &mut self.out, size: 0 }) {
-            self.out.truncate(start);
-            self.encoder.forget();
-            return Err(error);
-        }
-        let length = self.out.len() - start - HEADER;
-        let header = |kind, flags, length| FrameHeader { length, kind, flags, stream: at.number() }.bytes();
-        if length <= PAYLOAD {
-            let header = header(kind::HEADERS, flag::END_HEADERS | end, length);
-            self.out[start..start + HEADER].copy_from_slice(&header);
-        } else {
-            let block = self.out.split_off(start + HEADER);
-            self.out.truncate(start);
-            let count = block.chunks(PAYLOAD).len();
-            for (number, part) in block.chunks(PAYLOAD).enumerate() {
-                let kind = if number == 0 { kind::HEADERS } else { kind::CONTINUATION };
-                let last = if number + 1 == count { flag::END_HEADERS } else { 0 };
-                let first = if number == 0 { end } else { 0 };
-                self.out.extend_from_slice(&header(kind, first | last, part.len()));
-                self.out.extend_from_slice(part);
-            }
-        }
+        let Connection { encoder, out, .. } = self;
+        head_writer::put(encoder, out, at, ends, |encoder, out| encoder.status(status, out), write)?;
         if let Some(stream) = self.streams.get(at) {
             // Interim responses come before.
             stream.is_answered = status >= 200;
@@ -88,6 +63,19 @@ impl<S: Default> Connection<S> {
         while let Some(part) = parts.next() {
             self.put_data(at, part, ends && parts.peek().is_none());
         }
+    }
+
+    /// Sends the fields after a response's body, which end it. `write` gives them; if it fails, nothing is sent.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn trailers<E>(&mut self, at: At, write: impl FnOnce(&mut HeadWriter<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.sends(at) {
+            let Connection { encoder, out, .. } = self;
+            head_writer::put(encoder, out, at, true, Encoder::begin, write)?;
+            self.sent_all(at);
+        }
+        Ok(())
     }
 
     fn put_data(&mut self, at: At, bytes: &[u8], ends: bool) {
@@ -149,7 +137,7 @@ impl<S: Default> Connection<S> {
     pub fn reset(&mut self, at: At, reason: Reason) {
         if self.sends(at) {
             self.put_reset(at.number(), reason);
-            self.streams.end(at, End::Server);
+            self.streams.end(at, End::Own);
         }
     }
 
@@ -175,56 +163,10 @@ impl<S: Default> Connection<S> {
             self.put_reset(number, if stream.sends { Reason::CANCEL } else { Reason::NO_ERROR });
         }
         if !stream.is_reset {
-            self.streams.note_end(number, if is_cut { End::Server } else { End::Whole });
+            self.streams.note_end(number, if is_cut { End::Own } else { End::Whole });
         }
         if unread > 0 {
             self.give_back(unread);
         }
     }
-}
-
-/// Writes the fields of a response's head.
-pub struct HeadWriter<'c> {
-    encoder: &'c mut Encoder,
-    out: &'c mut Vec<u8>,
-    size: u64,
-}
-
-impl HeadWriter<'_> {
-    /// Writes a field. Its name may have capitals. Fields that only concern an HTTP/1 connection are left out (RFC 9113 section
-    /// 8.2.2).
-    ///
-    /// # Errors
-    /// See [`BadField`]; nothing is written.
-    pub fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
-        if !crate::name::is_valid(name.as_bytes()) || !is_field_value(value) {
-            return Err(BadField);
-        }
-        if !concerns_http1(name) {
-            // Blanks around a value are not part of it, and forbidden here (RFC 9113 section 8.2.1).
-            let value = trim(value);
-            self.size += (name.len() + value.len()) as u64;
-            self.encoder.field(name.as_bytes(), value, self.out);
-        }
-        Ok(())
-    }
-
-    /// Writes a field that was accepted before, and whose name is in lower case.
-    pub fn field_again(&mut self, name: &[u8], value: &[u8]) {
-        self.size += (name.len() + value.len()) as u64;
-        self.encoder.field(name, value, self.out);
-    }
-
-    /// The size of the fields in bytes, without compression.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-}
-
-/// Whether a field only concerns an HTTP/1 connection (RFC 9113 section 8.2.2).
-#[must_use]
-pub fn concerns_http1(name: &str) -> bool {
-    const NAMES: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
-    NAMES.iter().any(|one| one.eq_ignore_ascii_case(name))
 }

@@ -1,18 +1,9 @@
 //! Settings (RFC 9113 section 6.5): ours, and the client's.
 
-use super::fault::{Fault, UNRESERVED, wrong_size};
 use super::{Connection, Event};
-use crate::h2::frame::{self, FrameHeader, PAYLOAD, Reason, flag, kind};
+use crate::h2::fault::{Fault, UNRESERVED, wrong_size};
+use crate::h2::frame::{self, FrameHeader, PAYLOAD, Reason, flag, kind, setting};
 use crate::h2::window;
-
-// Their identifiers (RFC 9113 section 6.5.2 and RFC 8441 section 3).
-const HEADER_TABLE_SIZE: u16 = 1;
-const ENABLE_PUSH: u16 = 2;
-const MAX_CONCURRENT_STREAMS: u16 = 3;
-const INITIAL_WINDOW_SIZE: u16 = 4;
-const MAX_FRAME_SIZE: u16 = 5;
-const MAX_HEADER_LIST_SIZE: u16 = 6;
-const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 
 impl<S: Default> Connection<S> {
     /// Sends our settings, which are the first frame (RFC 9113 section 3.4).
@@ -22,11 +13,11 @@ impl<S: Default> Connection<S> {
             payload.extend_from_slice(&name.to_be_bytes());
             payload.extend_from_slice(&value.to_be_bytes());
         };
-        put(MAX_CONCURRENT_STREAMS, self.config.streams);
-        put(INITIAL_WINDOW_SIZE, self.config.window);
-        put(MAX_HEADER_LIST_SIZE, self.config.header_list);
+        put(setting::MAX_CONCURRENT_STREAMS, self.config.streams);
+        put(setting::INITIAL_WINDOW_SIZE, self.config.window);
+        put(setting::MAX_HEADER_LIST_SIZE, self.config.header_list);
         if self.config.tunnels {
-            put(ENABLE_CONNECT_PROTOCOL, 1);
+            put(setting::ENABLE_CONNECT_PROTOCOL, 1);
         }
         frame::put(&mut self.out, kind::SETTINGS, 0, 0, &payload);
         let more = self.config.connection_window.saturating_sub(window::INITIAL);
@@ -56,12 +47,12 @@ impl<S: Default> Connection<S> {
             let value = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
             let invalid = |what| Err(Fault::Connection(Reason::PROTOCOL_ERROR, what));
             match name {
-                HEADER_TABLE_SIZE => self.encoder.limit(value),
-                ENABLE_PUSH if value > 1 => return invalid("SETTINGS_ENABLE_PUSH is neither 0 nor 1"),
-                MAX_FRAME_SIZE if !(PAYLOAD..1 << 24).contains(&(value as usize)) => {
+                setting::HEADER_TABLE_SIZE => self.encoder.limit(value),
+                setting::ENABLE_PUSH if value > 1 => return invalid("SETTINGS_ENABLE_PUSH is neither 0 nor 1"),
+                setting::MAX_FRAME_SIZE if !(PAYLOAD..1 << 24).contains(&(value as usize)) => {
                     return invalid("SETTINGS_MAX_FRAME_SIZE is out of range");
                 }
-                INITIAL_WINDOW_SIZE => {
+                setting::INITIAL_WINDOW_SIZE => {
                     let too_large = Fault::Connection(Reason::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE");
                     if value > UNRESERVED {
                         return Err(too_large);

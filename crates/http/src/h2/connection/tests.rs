@@ -144,7 +144,7 @@ fn fails(mut client: Client, is_empty: bool) {
         writer.field("Bad", b"\r\n")
     });
     assert!(failed.is_err() && client.sent().is_empty());
-    let put = |writer: &mut send::HeadWriter<'_>| writer.field("Entered", b"value");
+    let put = |writer: &mut crate::h2::HeadWriter<'_>| writer.field("Entered", b"value");
     assert_eq!(client.connection.head(at, 500, true, put), Ok(true));
     assert_eq!(client.connection.head(at, 100, false, put), Ok(false), "too late");
     let mut count = 0;

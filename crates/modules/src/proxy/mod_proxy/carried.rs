@@ -3,7 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
-use server::{Body, BodyStream, HandlerResult, Piece, SpeakTunnel, Tunnel};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, SpeakTunnel, Tunnel};
 use upstream::{Fault, UnderWay};
 
 use super::broken::fault_of;
@@ -93,6 +93,10 @@ impl BodyStream for Carried {
 
     fn length(&self) -> Option<u64> {
         self.body.length()
+    }
+
+    fn trailers(&self) -> Option<Fields> {
+        self.body.trailers()
     }
 
     fn notes(&self) -> Vec<(String, String)> {

@@ -124,6 +124,41 @@ pub(crate) fn adds_fields(request: &Request) -> bool {
     request.dir::<ProxyDir>().add_headers() && !request.data.forward
 }
 
+/// Fields that say how a message is to be read, who sends it, or where it goes. None of them may come after a body (RFC 9110 section
+/// 6.5.1).
+const BEFORE_BODY: [&str; 24] = [
+    "authorization",
+    "cache-control",
+    "content-encoding",
+    "content-range",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "max-forwards",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "range",
+    "set-cookie",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+];
+
+/// Whether a field after a body is passed on. `name`: in lower case.
+pub(crate) fn is_trailer(name: &str) -> bool {
+    let known = KnownField::classify(name.as_bytes());
+    !is_always(known, name.as_bytes()) && !BEFORE_BODY.contains(&name) && !name.starts_with("x-forwarded-")
+}
+
 /// All fields of a request for a server that knows the client's request by its protocol; several of one name are one.
 pub(crate) fn one_of_each(request: &Request) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let mut fields = Vec::new();

@@ -4,8 +4,8 @@ use server::Request;
 
 use super::scheme::Scheme;
 use crate::proxy::{
-    mod_proxy_ajp, mod_proxy_balancer, mod_proxy_fcgi, mod_proxy_http, mod_proxy_scgi, mod_proxy_uwsgi,
-    mod_proxy_wstunnel,
+    mod_proxy_ajp, mod_proxy_balancer, mod_proxy_fcgi, mod_proxy_http, mod_proxy_http2, mod_proxy_scgi,
+    mod_proxy_uwsgi, mod_proxy_wstunnel,
 };
 
 /// The protocols for backends.
@@ -15,6 +15,8 @@ pub(crate) static SCHEMES: &[&Scheme] = &[
     &mod_proxy_fcgi::SCHEME,
     &mod_proxy_http::SCHEME,
     &mod_proxy_http::SECURE_SCHEME,
+    &mod_proxy_http2::SCHEME,
+    &mod_proxy_http2::SECURE_SCHEME,
     &mod_proxy_scgi::SCHEME,
     &mod_proxy_uwsgi::SCHEME,
     &mod_proxy_wstunnel::SCHEME,

@@ -60,7 +60,7 @@ pub(super) fn refusal(request: &mut Request) -> Option<HandlerResult> {
     }
     let Some(scheme) = scheme(request, &target.scheme) else {
         let text = format!(
-            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks http, https, ws, wss, ajp, fcgi, scgi and uwsgi to \
+            "AH01144: No protocol handler was valid for the URL {} (scheme '{}'). Tsubame speaks http, https, h2, h2c, ws, wss, ajp, fcgi, scgi and uwsgi to \
              backends, each with the module mod_proxy_NAME, which LoadModule loads.",
             request.data.uri, target.scheme
         );

@@ -35,5 +35,5 @@ pub(super) fn share(server: &Server) -> Result<(), String> {
 /// The address of a backend whose connections are shared.
 fn address(target: &Target) -> Option<Address> {
     let scheme = scheme_named(&target.scheme).filter(|scheme| scheme.reuse);
-    scheme.filter(|scheme| !["https", "wss"].contains(&scheme.name)).map(|_| address_of(target))
+    scheme.filter(|scheme| !["https", "wss", "h2", "h2c"].contains(&scheme.name)).map(|_| address_of(target))
 }

@@ -122,7 +122,7 @@ pub(super) async fn complete(request: &mut Request, destination: Destination) ->
     let by_tunnel = match target.scheme.as_str() {
         _ if target.socket.is_some() => return Ok(destination),
         "http" | "ws" => false,
-        "https" | "wss" => true,
+        "https" | "wss" | "h2" | "h2c" => true,
         _ => return Ok(destination),
     };
     let wanted = Wanted { url: &target.url(), host: &target.host, port, by_tunnel };

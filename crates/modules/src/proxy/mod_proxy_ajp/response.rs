@@ -14,7 +14,7 @@ use upstream::{Fault, Keep, pool};
 use super::NAME;
 use super::exchange::{Exchange, Failure};
 use super::packet::{Head, Message};
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, cookie, proxy_error, reversed, via};
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, cookie, pass_on, proxy_error, reversed};
 
 /// How a connection goes back to those that are kept.
 pub(super) type Back = Option<(Arc<Destination>, Keep)>;
@@ -56,13 +56,7 @@ pub(super) async fn make(
             add(request, name, value);
         }
     }
-    if let Some(via) = via(request) {
-        request.response.headers_out.merge("Via", &via);
-    }
-    // The backend has applied the request's conditions.
-    request.response.no_local_copy = true;
-    request.response.is_passed_on = true;
-    request.response.flush = destination.flush;
+    pass_on(request, destination);
     let has_body = request.data.method != "HEAD" && !matches!(status, 204 | 304);
     let left = if has_body { length } else { Some(0) };
     let speaker = request.speaker();

@@ -13,7 +13,7 @@ pub(super) fn is_demanded(destination: &Destination) -> bool {
 }
 
 /// How the connection for a request is encrypted. `Err`: it cannot be; this is the status, and the reason is logged.
-pub(super) fn of(request: &Request, destination: &Destination) -> Result<Tls, u16> {
+pub(in crate::proxy) fn of(request: &Request, destination: &Destination) -> Result<Tls, u16> {
     let settings = backends::settings(request).map_err(|why| {
         let (scheme, name) = (&destination.target.scheme, &destination.server.name);
         let why = match why {

@@ -15,7 +15,7 @@ use upstream::http1::{Exchange, Failure};
 
 use super::connection::{Back, NAME, free};
 use super::recurring::Exchanged;
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, proxy_error, reversed, via};
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, pass_on, proxy_error, take_field};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;
@@ -193,25 +193,10 @@ pub(super) fn make(
     }
     request.response.clear_content_type();
     for EndToEnd { known, name, value } in end_to_end(head, bytes) {
-        let value = reversed(request, &name, &value).map_or(value, Value::from);
-        let response = &mut request.response;
-        match known {
-            Some(KnownField::ContentType) => response.set_script_type(value.to_string()),
-            Some(KnownField::ContentEncoding) => match &mut response.content_encoding {
-                Some(encodings) => encodings.extend([", ", &value]),
-                none => *none = Some(value.to_string()),
-            },
-            _ => response.headers_out.add(name, value),
-        }
+        take_field(request, known, name, value);
     }
-    if let Some(via) = via(request) {
-        request.response.headers_out.merge("Via", &via);
-    }
+    pass_on(request, destination);
     let length = exchange.begin_body(end);
-    // The backend has applied the request's conditions.
-    request.response.no_local_copy = true;
-    request.response.is_passed_on = true;
-    request.response.flush = destination.flush;
     if to_head {
         free(exchange, back);
         return HandlerResult::Body(Body::Stream(Box::new(Unsent(announced))));

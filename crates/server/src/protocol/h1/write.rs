@@ -18,6 +18,7 @@ use crate::exchange::repeat::{Repeat, SentHead};
 use crate::exchange::{Exchange, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::buffers;
+use crate::message::fields::Fields;
 use crate::message::response::{Body, BodyStream, Piece};
 use crate::message::sent::{Delimiter, Persist};
 use crate::phases::process::Response;
@@ -325,9 +326,19 @@ impl BodyWriter for Pieces<'_> {
         self.write_all().await
     }
 
-    async fn end(&mut self) -> io::Result<()> {
+    async fn end(&mut self, trailers: Option<Fields>) -> io::Result<()> {
+        let Sending { exchange, outgoing, .. } = &mut *self.sending;
         if self.chunked {
-            self.sending.outgoing.push(Body::Bytes(http::h1::chunked::BODY_END.into()));
+            let end = match trailers.filter(|_| exchange.request.accepts_trailers()) {
+                None => http::h1::chunked::BODY_END.into(),
+                Some(fields) => {
+                    let mut end = Vec::with_capacity(256);
+                    let fields = fields.iter().map(|(name, value)| (name, http::text::to_bytes(value)));
+                    http::h1::chunked::write_trailers(&mut end, fields);
+                    end.into()
+                }
+            };
+            outgoing.push(Body::Bytes(end));
         }
         self.write_all().await
     }

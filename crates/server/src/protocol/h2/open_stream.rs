@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::h1::response::BadField;
 use http::h2::{At, FieldList, Gone, HeadWriter, Reason};
 
 use super::wire::Wire;
@@ -58,6 +59,13 @@ impl OpenStream {
         };
         let is_sent = self.wire.lock().protocol.head(self.at, status, ends, write)?;
         Ok(is_sent.then_some(size))
+    }
+
+    /// Sends the fields after a response's body, which end it. `Err`: one of them cannot be sent, and nothing is.
+    pub(super) fn trailers(&self, fields: &Fields) -> Result<(), BadField> {
+        self.wire.lock().protocol.trailers(self.at, |writer| {
+            fields.iter().try_for_each(|(name, value)| writer.field(name, &http::text::to_bytes(value)))
+        })
     }
 
     /// Sends `100 Continue`.

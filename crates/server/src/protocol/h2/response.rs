@@ -17,6 +17,7 @@ use sys::time::Instant;
 use super::open_stream::{Ended, OpenStream};
 use super::wire::Holding;
 use crate::message::body::RequestBody;
+use crate::message::fields::Fields;
 use crate::message::response::{Body, BodyStream, FilePart, Piece};
 use crate::message::sent::{Delimiter, Persist};
 use crate::phases::error_document;
@@ -133,7 +134,9 @@ impl Sending {
 
     /// Sends a body that is still being produced, and its end.
     pub(super) async fn pieces(&mut self, source: &mut dyn BodyStream, length: Option<u64>) -> Result<(), SendError> {
-        writer::pump(&mut Pieces { sending: self, left: length }, source).await
+        // The last piece does not end the stream if fields may follow.
+        let left = length.filter(|_| source.trailers().is_none());
+        writer::pump(&mut Pieces { sending: self, left }, source).await
     }
 
     /// Sends a part of a file. Its bytes are read when the client has room for them, and no more of them than that.
@@ -178,6 +181,12 @@ impl Sending {
             self.stream.data(&part, ends && bytes.is_empty())?;
         }
         Ok(())
+    }
+
+    /// Ends the stream with the fields after the response's body.
+    async fn trailers(&mut self, fields: &Fields) -> Result<(), SendError> {
+        self.drain().await;
+        if self.stream.trailers(fields).is_ok() { Ok(()) } else { self.end().await }
     }
 
     /// Ends the stream after the response.
@@ -266,7 +275,10 @@ impl BodyWriter for Pieces<'_> {
         self.sending.piece(bytes, self.left == Some(0)).await
     }
 
-    async fn end(&mut self) -> Result<(), SendError> {
+    async fn end(&mut self, trailers: Option<Fields>) -> Result<(), SendError> {
+        if let Some(fields) = trailers {
+            return self.sending.trailers(&fields).await;
+        }
         // The last piece has ended the stream.
         if self.left == Some(0) && self.sending.sent > 0 { Ok(()) } else { self.sending.end().await }
     }

@@ -16,7 +16,7 @@ pub(super) struct Known {
 pub(super) enum How {
     /// It repeats: it may enter the table (RFC 7541 section 6.2.1).
     Add,
-    /// It differs from response to response (section 6.2.2).
+    /// It differs from message to message (section 6.2.2).
     Plain,
     /// It is a secret that must not be guessed by the size of a table, not even behind a proxy (section 6.2.3).
     Never,
@@ -104,8 +104,10 @@ const fn hows() -> [How; STATIC_LEN + 2] {
     let mut index = 1;
     while index < hows.len() {
         hows[index] = match name_at(index) {
-            b"content-length" | b"content-range" | b"age" | b"location" => How::Plain,
-            b"set-cookie" | b"authorization" | b"proxy-authorization" | b"www-authenticate" | UNLISTED => How::Never,
+            b":path" | b"content-length" | b"content-range" | b"age" | b"location" => How::Plain,
+            b"cookie" | b"set-cookie" | b"authorization" | b"proxy-authorization" | b"www-authenticate" | UNLISTED => {
+                How::Never
+            }
             _ => How::Add,
         };
         index += 1;

@@ -1,6 +1,6 @@
 //! Violations of the protocol, and the parts of payloads that several kinds of frames have.
 
-use crate::h2::frame::{FrameHeader, Reason, flag};
+use super::frame::{FrameHeader, Reason, flag};
 
 /// All bits of a stream number or a window's increment except the first, which is reserved, and ignored.
 pub(super) const UNRESERVED: u32 = u32::MAX >> 1;
