@@ -263,10 +263,7 @@ const REFUSED: &[(&[&str], &str)] = &[
 const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
     (&["mod_ssl"], "TLS is not served yet"),
-    (
-        &["mod_heart", "mod_lbmethod", "mod_proxy"],
-        "only HTTP/1.1, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied",
-    ),
+    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only HTTP, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_cache_socache"], "responses are cached in files"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the server notifies systemd itself"),

@@ -174,6 +174,13 @@ impl Exchange {
         self.outgoing.body.is_none() && self.unsent.is_empty()
     }
 
+    /// Whether the response has been taken to its end, and the whole request has been sent.
+    pub fn is_over(&self) -> bool {
+        let mut state = self.borrowed.wire.lock();
+        let slot = state.protocol.stream(self.at);
+        self.has_sent_request() && slot.is_some_and(|slot| slot.has_ended && slot.body.is_empty())
+    }
+
     /// All of the response's body that is here, if that is all of it, and no fields follow.
     pub fn whole(&mut self) -> Option<Bytes> {
         let mut state = self.borrowed.wire.lock();
@@ -227,6 +234,10 @@ impl Exchange {
         }
         let mut state = self.borrowed.wire.lock();
         state.kick(cx);
+        if !self.unsent.is_empty() && state.protocol.sends(self.at) {
+            // Room that this has just made wakes nobody.
+            has_more |= state.room(self.at) > 0;
+        }
         let lost = state.lost.clone();
         let Some(slot) = state.protocol.stream(self.at) else {
             return Poll::Ready(Err(Failure::Lost(lost.unwrap_or(Lost::Closed))));

@@ -1,8 +1,7 @@
 //! HTTP/2 to servers behind this one, by the URLs `h2://` (encrypted) and `h2c://` (not encrypted, and without HTTP/1.1 before).
 //!
 //! Apache manual: mod_proxy_http2. What a request becomes was measured on 2.4.71. Unlike Apache, requests of different clients share
-//! a connection, fields after a body are passed on in both directions, and a response that two readers could read differently is
-//! refused.
+//! a connection.
 
 mod head;
 mod response;

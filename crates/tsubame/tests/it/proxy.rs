@@ -7,6 +7,8 @@ mod connections;
 mod forward;
 mod heartbeats;
 mod html;
+mod http2;
+mod http2_backend;
 mod http_same_as_apache;
 pub mod origin;
 mod prepared;

@@ -78,6 +78,8 @@ pub(super) struct Slot {
     pub(super) has_ended: bool,
     /// It has ended early.
     pub(super) gone: Option<Gone>,
+    /// Its request waits for room.
+    wants_room: bool,
     /// When something came last.
     pub(super) active: Option<Instant>,
     waker: Option<Waker>,
@@ -87,6 +89,12 @@ impl Slot {
     pub(super) fn await_by(&mut self, waker: &Waker) {
         if !self.waker.as_ref().is_some_and(|have| have.will_wake(waker)) {
             self.waker = Some(waker.clone());
+        }
+    }
+
+    fn wake_for_room(&mut self) {
+        if std::mem::take(&mut self.wants_room) {
+            self.wake();
         }
     }
 
@@ -152,6 +160,8 @@ impl Wire {
 
 /// Reads and writes for all requests, until the connection ends or was idle for this time.
 pub(super) async fn drive(wire: Arc<Wire>, idle: Duration) {
+    let driven = Driven(wire);
+    let wire = &driven.0;
     let mut timer = Timer::default();
     loop {
         let goes_on = poll_fn(|cx| {
@@ -176,6 +186,15 @@ pub(super) async fn drive(wire: Arc<Wire>, idle: Duration) {
             return wire.lock().close();
         }
         runtime::yield_now().await;
+    }
+}
+
+/// A connection that a task reads and writes. However that ends, nobody waits for it afterwards.
+struct Driven(Arc<Wire>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.lock().lose(Lost::Closed);
     }
 }
 
@@ -213,11 +232,15 @@ impl State {
         }
     }
 
-    /// How much may be sent now on this stream, in bytes.
+    /// How much may be sent now on this stream, in bytes. If that is nothing, its request is woken when there is more.
     pub(super) fn room(&mut self, at: At) -> usize {
         let here = ROOM.saturating_sub(self.unsent());
         self.is_full |= here == 0;
-        self.protocol.room(at).min(here)
+        let room = self.protocol.room(at).min(here);
+        if let Some(slot) = self.protocol.stream(at) {
+            slot.wants_room = room == 0;
+        }
+        room
     }
 
     /// A request has waited in vain since then. If nothing at all has come meanwhile, no more requests begin here.
@@ -305,7 +328,7 @@ impl State {
             }
         }
         if self.unsent() < ROOM / 2 && std::mem::take(&mut self.is_full) {
-            self.protocol.all().for_each(Slot::wake);
+            self.protocol.all().for_each(Slot::wake_for_room);
         }
     }
 
@@ -352,7 +375,7 @@ impl State {
 fn took(protocol: &mut Connection<Slot>, event: Event<'_>, now: Instant) {
     let at = match &event {
         Event::Nothing => return,
-        Event::Room(None) => return protocol.all().for_each(Slot::wake),
+        Event::Room(None) => return protocol.all().for_each(Slot::wake_for_room),
         Event::Leaves(all) => {
             for at in all {
                 if let Some(slot) = protocol.stream(*at) {
@@ -391,7 +414,7 @@ fn took(protocol: &mut Connection<Slot>, event: Event<'_>, now: Instant) {
             slot.has_ended = true;
         }
         Event::Gone(_, gone) => slot.gone = Some(gone),
-        Event::Nothing | Event::Leaves(_) | Event::Room(_) => return slot.wake(),
+        Event::Nothing | Event::Leaves(_) | Event::Room(_) => return slot.wake_for_room(),
     }
     slot.has_begun |= !matches!(event, Event::Gone(..));
     slot.active = Some(now);

@@ -199,7 +199,9 @@ fn step(kind: &Kind, keep: Keep) -> Step {
     let greeting = Greeting::default();
     alike.greeting = Some(greeting.clone());
     // A new connection is rare: the others get a look.
-    links.values_mut().for_each(|alike| alike.tidy(keep));
+    // Connections of other kinds may be idle for another time.
+    let usual = Keep { idle: None, ..keep };
+    links.values_mut().for_each(|alike| alike.tidy(usual));
     links.retain(|_, alike| !alike.is_empty());
     let count = links.values().map(Alike::len).sum::<usize>();
     let Some(alike) = links.get_mut(kind) else { return Step::Alone };

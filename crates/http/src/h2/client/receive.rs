@@ -18,7 +18,9 @@ impl<S: Default> Connection<S> {
     pub fn receive<'f>(&mut self, input: &'f [u8]) -> Result<Option<(usize, Event<'f>)>, Broken> {
         let Some(header) = FrameHeader::read(input) else { return Ok(None) };
         if header.length > PAYLOAD {
-            return Err(self.broken(Fault::Connection(Reason::FRAME_SIZE_ERROR, "a frame is too large")));
+            // Such as the beginning of a response of HTTP/1.
+            let what = if self.is_greeted { "a frame is too large" } else { "it begins with something else" };
+            return Err(self.broken(Fault::Connection(Reason::FRAME_SIZE_ERROR, what)));
         }
         let length = HEADER + header.length;
         let Some(payload) = input.get(HEADER..length) else { return Ok(None) };

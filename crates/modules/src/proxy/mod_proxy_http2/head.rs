@@ -17,8 +17,6 @@ pub(super) struct RequestHead {
     /// The pseudo-header fields, which come first (RFC 9113 section 8.3.1).
     pseudo: [(&'static [u8], Vec<u8>); 4],
     fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether the client accepts fields after the response's body.
-    wants_trailers: bool,
 }
 
 impl RequestHead {
@@ -39,15 +37,15 @@ impl RequestHead {
         }
         let scheme: &[u8] = if target.scheme == SECURE_SCHEME.name { b"https" } else { b"http" };
         let pseudo = [
-            (&b":method"[..], method.into_owned()),
-            (b":scheme", scheme.to_vec()),
+            (&b":scheme"[..], scheme.to_vec()),
             (b":authority", authority.into_owned()),
             (b":path", path.into_owned()),
+            (b":method", method.into_owned()),
         ];
         let own = |field: Forwarded<'_>| (field.name.into_owned(), field.value.into_owned());
         let mut all: Vec<_> = fields(request, asks_first(request)).into_iter().map(own).collect();
         all.extend(length(request).map(|length| (b"content-length".to_vec(), length.into_owned())));
-        Ok(RequestHead { pseudo, fields: all, wants_trailers: request.accepts_trailers() })
+        Ok(RequestHead { pseudo, fields: all })
     }
 
     /// Writes all fields.
@@ -55,12 +53,10 @@ impl RequestHead {
         for (name, value) in &self.pseudo {
             writer.field_again(name, value);
         }
+        // As Apache says to every backend. A client that does not want such fields does not get them.
+        writer.field_again(b"te", b"trailers");
         for (name, value) in &self.fields {
             writer.field(&http::text::from_bytes(name), value)?;
-        }
-        if self.wants_trailers {
-            // The only thing about a connection that HTTP/2 keeps (RFC 9113 section 8.2.2).
-            writer.field_again(b"te", b"trailers");
         }
         Ok(())
     }

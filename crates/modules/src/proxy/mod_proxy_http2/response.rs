@@ -138,10 +138,14 @@ impl Passed {
     async fn piece(&mut self) -> Option<io::Result<Bytes>> {
         let exchange = self.exchange.as_mut()?;
         match exchange.next_piece().await {
-            Ok(Some(piece)) => Some(Ok(piece)),
+            Ok(Some(piece)) => {
+                if exchange.is_over() {
+                    self.end();
+                }
+                Some(Ok(piece))
+            }
             Ok(None) => {
-                self.trailers = exchange.trailers().map(|list| trailers(&list));
-                self.exchange = None;
+                self.end();
                 None
             }
             Err(failure) => {
@@ -150,6 +154,12 @@ impl Passed {
                 Some(Err(io::Error::other(failure.to_string())))
             }
         }
+    }
+}
+
+impl Passed {
+    fn end(&mut self) {
+        self.trailers = self.exchange.take().and_then(|exchange| exchange.trailers()).map(|list| trailers(&list));
     }
 }
 

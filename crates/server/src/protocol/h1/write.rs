@@ -60,6 +60,7 @@ impl Http1Connection {
         let mut pieces = Pieces { connection: self, sending: &mut sending, chunked, timeout };
         let ended = writer::pump(&mut pieces, &mut *source).await;
         source.notes().into_iter().for_each(|(name, value)| sending.exchange.request.notes.set(name, value));
+        sending.exchange.request.account.sent.trailers_out = source.trailers().unwrap_or_default();
         drop(source);
         let body = &sending.exchange.request.body;
         if shared && !body.is_done() && !runtime::release_worker(discard(body)).await {

@@ -49,7 +49,7 @@ impl FieldSink for Sink<'_, '_> {
 pub(super) struct Begun {
     /// The size of its fields in bytes, without compression.
     pub(super) size: u64,
-    /// There is no body, and the client has sent all of its own: the stream has ended.
+    /// There is no body: the head is the whole response.
     pub(super) ends: bool,
 }
 
@@ -60,7 +60,8 @@ pub(super) fn begin(request: &mut Request, stream: &OpenStream, body: &Body) -> 
     let is_bodyless = http::status::is_bodyless(status);
     let length = body.length().filter(|_| !is_bodyless);
     let has_none = is_bodyless || request.data.header_only || length == Some(0);
-    let ends = has_none && request.body.is_done();
+    // A client of gRPC takes the fields of such a head for the result only if nothing follows.
+    let ends = has_none && (request.body.is_done() || request.response.is_passed_on);
     match stream.head(status, ends, |writer| request.fields_out(&mut Sink { writer, length })) {
         Ok(size) => {
             let delimiter = length.map_or(Delimiter::Nothing, Delimiter::Length);
@@ -185,8 +186,12 @@ impl Sending {
 
     /// Ends the stream with the fields after the response's body.
     async fn trailers(&mut self, fields: &Fields) -> Result<(), SendError> {
+        if self.stream.trailers(fields).is_err() {
+            return self.end().await;
+        }
+        // They may tell a client, such as one of gRPC, to stop sending.
         self.drain().await;
-        if self.stream.trailers(fields).is_ok() { Ok(()) } else { self.end().await }
+        Ok(())
     }
 
     /// Ends the stream after the response.
@@ -198,7 +203,7 @@ impl Sending {
     /// Lets the client finish sending its request before the response ends, if that does not take too long: many clients
     /// treat an earlier reset as an error, and some stop once they have the response. This is the lingering close of a
     /// stream.
-    async fn drain(&mut self) {
+    pub(super) async fn drain(&mut self) {
         let deadline = Instant::now() + LINGER;
         let mut budget = CoopBudget::new();
         while !self.body.is_done() && Instant::now() < deadline {

@@ -212,13 +212,17 @@ async fn respond_with(
     if let Some(mut source) = unsent {
         stream.unless_gone(source.next()).await;
     }
-    if ends {
+    if ends && request.body.is_done() {
         return carried;
     }
     let timeout = common.timeout.unwrap_or(request.vhost.plan.timeout);
     let limit = request.response.rate_limit;
     let mut sending = Sending::new(stream.clone(), timeout, limit, common.largest, request.body.clone());
     let sent = match body {
+        _ if ends => {
+            sending.drain().await;
+            Ok(())
+        }
         _ if has_none => sending.end().await,
         Body::Bytes(bytes) => sending.piece(bytes, true).await,
         Body::File(part) => sending.file(part).await,
@@ -227,6 +231,7 @@ async fn respond_with(
             let mut source = body.into_stream();
             let sent = sending.pieces(&mut *source, length).await;
             source.notes().into_iter().for_each(|(name, value)| request.notes.set(name, value));
+            request.account.sent.trailers_out = source.trailers().unwrap_or_default();
             sent
         }
     };

@@ -68,7 +68,7 @@ const LINES: [(&str, &str); 11] = [
     ("LuaHookAccessChecker /x.lua f", "Invalid command 'LuaHookAccessChecker'"),
     ("ProtocolEcho On", "Invalid command 'ProtocolEcho'"),
     ("CaseFilter On", "Invalid command 'CaseFilter'"),
-    ("ProxyPass / h2://localhost/", "does not speak h2"),
+    ("ProxyPass / ftp://localhost/", "does not speak ftp"),
     ("SSLSessionCache dbm:/x", "Invalid command 'SSLSessionCache'"),
     ("AuthnCacheSOCache dc:localhost", "Unknown socache provider 'dc'"),
     // Neither acts by itself nor is anybody's.

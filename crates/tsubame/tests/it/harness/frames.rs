@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that sends arbitrary frames, also those that no other client would send.
+//! A client of HTTP/2 that sends arbitrary frames, also those that no other client would send; a server can be made of it, too.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,10 +13,14 @@ pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
+pub const PUSH_PROMISE: u8 = 5;
 pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
+
+/// What a client sends before its first frame.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Flags: of DATA and HEADERS, of SETTINGS and PING, of HEADERS and CONTINUATION.
 pub const END_STREAM: u8 = 1;
@@ -56,15 +60,29 @@ impl Frames {
     /// Connects and greets with these settings.
     pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Frames {
         let mut frames = Frames::silent(address);
-        frames.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        let each = |(name, value): &(u16, u32)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
-        frames.send(SETTINGS, 0, 0, &settings.iter().flat_map(each).collect::<Vec<u8>>());
+        frames.raw(PREFACE);
+        frames.settings(settings);
         frames
+    }
+
+    /// The server's end of a connection, after the client's preface; `None`: the client sends none.
+    pub fn accept(stream: TcpStream, settings: &[(u16, u32)]) -> Option<Frames> {
+        let mut frames = Frames::over(stream);
+        (frames.bytes(PREFACE.len())? == PREFACE).then(|| frames.settings(settings))?;
+        Some(frames)
+    }
+
+    fn settings(&mut self, settings: &[(u16, u32)]) {
+        let each = |(name, value): &(u16, u32)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
+        self.send(SETTINGS, 0, 0, &settings.iter().flat_map(each).collect::<Vec<u8>>());
     }
 
     /// Connects and says nothing.
     pub fn silent(address: SocketAddr) -> Frames {
-        let stream = TcpStream::connect(address).expect("connect");
+        Frames::over(TcpStream::connect(address).expect("connect"))
+    }
+
+    fn over(stream: TcpStream) -> Frames {
         stream.set_read_timeout(Some(DEADLINE)).expect("timeout");
         stream.set_write_timeout(Some(DEADLINE)).expect("timeout");
         Frames { stream, next: 1, decoder: Decoder::new(4096), head: Vec::new() }
@@ -124,6 +142,11 @@ impl Frames {
         Some(frame)
     }
 
+    /// The fields of the last head.
+    pub fn head(&self) -> &[(String, String)] {
+        &self.head
+    }
+
     /// The status in the last head.
     fn status(&self) -> u16 {
         let status = self.head.iter().find(|(name, _)| name == ":status").and_then(|(_, status)| status.parse().ok());
@@ -169,6 +192,7 @@ impl Frames {
                 (SETTINGS, _) if frame.flags & ACK == 0 => drop(self.send(SETTINGS, ACK, 0, b"")),
                 (PING, _) if frame.flags & ACK == 0 => drop(self.send(PING, ACK, 0, &frame.payload)),
                 (RST_STREAM, Some(at)) => drop(found[at].get_or_insert(Ended::Reset(number(&frame.payload)))),
+                // Later ones are the fields after a body.
                 (HEADERS, Some(at)) if statuses[at] < 200 => statuses[at] = self.status(),
                 (DATA, Some(at)) => {
                     if !frame.payload.is_empty() {
@@ -187,6 +211,12 @@ impl Frames {
             }
         }
         found.into_iter().flatten().collect()
+    }
+
+    /// The body of a stream's response, and the fields after it.
+    pub fn ended_with_fields(&mut self, stream: u32) -> (String, Vec<(String, String)>) {
+        let Ended::Answered(_, body) = self.ended(stream) else { panic!("no response") };
+        (String::from_utf8_lossy(&body).into_owned(), self.head.clone())
     }
 
     /// Reads to the end of the connection: why the server has ended it, if it has said so.

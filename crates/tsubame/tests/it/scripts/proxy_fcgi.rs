@@ -376,8 +376,8 @@ fn clients_that_go() {
 #[test]
 fn unsupported_protocols_are_refused() {
     let cases = [
-        ("ProxyPass / h2://127.0.0.1/", "Tsubame does not speak h2 to backends yet; it speaks "),
-        ("<Location /x>\nSetHandler proxy:h2://127.0.0.1/\n</Location>", "does not speak h2 to backends yet"),
+        ("ProxyPass / ftp://127.0.0.1/", "Tsubame does not speak ftp to backends yet; it speaks "),
+        ("<Location /x>\nSetHandler proxy:ftp://127.0.0.1/\n</Location>", "does not speak ftp to backends yet"),
         ("ProxyPass / /x", "must be absolute"),
         ("ProxyPass / fcgi://localhost nonsense=1", "ProxyPass unknown Worker parameter"),
     ];
