@@ -17,6 +17,7 @@ use super::mod_proxy::{Destination, Scheme, asks_first, is_trailer};
 use super::mod_proxy_http::{IDEMPOTENT, encryption_of, has_ended, last_stop, unconnected};
 
 use self::head::RequestHead;
+use self::response::NAME;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_http2_module", source: "mod_proxy_http2.c", linked: false, directives: &[] },
@@ -38,8 +39,6 @@ pub(super) const SCHEME: Scheme = Scheme {
 /// `h2://`, for mod_proxy.
 pub(super) const SECURE_SCHEME: Scheme = Scheme { name: "h2", port: 443, ..SCHEME };
 
-/// The module's name in log lines.
-const NAME: &str = "proxy_http2";
 /// How often a request looks for a connection whose room no other one takes first.
 const LOOKS: usize = 8;
 

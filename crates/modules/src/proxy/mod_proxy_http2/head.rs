@@ -9,7 +9,7 @@ use http::h2::HeadWriter;
 use http::text::to_bytes;
 use server::Request;
 
-use super::{NAME, SECURE_SCHEME};
+use super::response::NAME;
 use crate::proxy::mod_proxy::{Destination, Forwarded, asks_first, fields, host};
 
 /// The head, which may be sent twice.
@@ -35,7 +35,7 @@ impl RequestHead {
             request.log(NAME, Level::Error, "the method or the host cannot be passed on: it holds a control character");
             return Err(400);
         }
-        let scheme: &[u8] = if target.scheme == SECURE_SCHEME.name { b"https" } else { b"http" };
+        let scheme: &[u8] = if target.scheme == "h2" { b"https" } else { b"http" };
         let pseudo = [
             (&b":scheme"[..], scheme.to_vec()),
             (b":authority", authority.into_owned()),

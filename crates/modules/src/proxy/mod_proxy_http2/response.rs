@@ -10,8 +10,10 @@ use http::text::from_bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
 use upstream::http2::{Exchange, Failure, Head, INTERIM_MAX};
 
-use super::NAME;
 use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, is_trailer, pass_on, proxy_error, take_field};
+
+/// The module's name in log lines.
+pub(super) const NAME: &str = "proxy_http2";
 
 /// Why there is no response to pass on.
 pub(super) enum NoResponse {
