@@ -97,10 +97,10 @@ pub(super) fn make(
         return HandlerResult::Body(Body::Stream(Box::new(Unsent(length))));
     }
     // While the request's body is still on its way, the response goes out first, and what is left of that body comes last.
-    if ends || exchange.has_sent_request() {
-        if let Some(body) = exchange.whole() {
-            return HandlerResult::Body(if body.is_empty() { Body::Empty } else { Body::Bytes(body) });
-        }
+    if (ends || exchange.has_sent_request())
+        && let Some(body) = exchange.whole()
+    {
+        return HandlerResult::Body(if body.is_empty() { Body::Empty } else { Body::Bytes(body) });
     }
     let speaker = request.speaker();
     HandlerResult::Body(Body::Stream(Box::new(Passed { exchange: Some(exchange), length, trailers: None, speaker })))

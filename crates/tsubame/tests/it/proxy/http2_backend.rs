@@ -257,7 +257,7 @@ impl Http2Backend {
                 let _ = socket.shutdown(Shutdown::Both);
                 return None;
             }
-            "refused-once" if number % 2 == 0 => drop(frames.raw(&answer("refused", stream, &here)?)),
+            "refused-once" if number.is_multiple_of(2) => drop(frames.raw(&answer("refused", stream, &here)?)),
             "endless" => {
                 frames.raw(&head(stream, END_HEADERS, &[(":status", "200")]));
                 frames.raw(&frame(DATA, 0, stream, b"first"));
