@@ -53,7 +53,7 @@ fn lines_as_apache_takes_them() {
         ("BalancerMember balancer://b /foo", "BalancerMember URL must be absolute!: /foo"),
         (
             "BalancerMember balancer://b balancer://c",
-            "Tsubame does not speak balancer to backends yet; it speaks ajp, fcgi, h2, h2c, http, https, scgi, uwsgi, ws, wss",
+            "Tsubame does not speak balancer to backends yet; it speaks ajp, fcgi, http, https, h2c, h2, scgi, uwsgi, ws, wss",
         ),
         ("ProxyPass / balancer://b/ lbmethod=foo", "ProxyPass unknown lbmethod"),
         ("ProxyPass / balancer://b/ loadfactor=3", "ProxyPass unknown Balancer parameter"),
@@ -154,7 +154,7 @@ fn lines_as_apache_takes_them() {
 fn unsupported_features_are_refused() {
     for scheme in ["h3", "ftp", "nonsense"] {
         let want = format!(
-            "Tsubame does not speak {scheme} to backends yet; it speaks ajp, fcgi, h2, h2c, http, https, scgi, uwsgi, ws, wss"
+            "Tsubame does not speak {scheme} to backends yet; it speaks ajp, fcgi, http, https, h2c, h2, scgi, uwsgi, ws, wss"
         );
         for line in [
             format!("ProxyPass /x {scheme}://h/"),
@@ -168,7 +168,7 @@ fn unsupported_features_are_refused() {
         }
     }
     let line = "SetHandler proxy:ftp://h/";
-    let want = "SetHandler proxy:ftp://h/: Tsubame does not speak ftp to backends yet; it speaks ajp, fcgi, h2, h2c, http, https, scgi, uwsgi, ws, wss";
+    let want = "SetHandler proxy:ftp://h/: Tsubame does not speak ftp to backends yet; it speaks ajp, fcgi, http, https, h2c, h2, scgi, uwsgi, ws, wss";
     assert_eq!(apply(line).err().as_deref(), Some(want));
     assert!(apply("SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"").is_ok());
     for line in ["<Proxy balancer://b>\nBalancerMember ftp://h\n</Proxy>", "ProxyPass /x fcgi://h mapping=encoded"] {
