@@ -182,7 +182,7 @@ mod tests {
         let page = page(&infos());
         for line in [
             "| LuaScope | mod_lua | refused: there is no Lua |",
-            "| ProxyFtpDirCharset | mod_proxy_ftp | refused: only HTTP/1.1, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied |",
+            "| ProxyFtpDirCharset | mod_proxy_ftp | refused: only HTTP, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied |",
             "| GprofDir | core | refused: Apache has it only where it was built for profiling |",
             "| [DirectoryIndex](directives.md#directoryindex) | mod_dir | implemented |",
         ] {
