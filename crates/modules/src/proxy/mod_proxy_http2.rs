@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use conf::{Level, ModuleInfo};
 use server::{HandlerResult, Module, Request};
+use sys::time::Instant;
 use upstream::NoConnection;
 use upstream::http2::{Exchange, Failure, Link, Outgoing, link};
 
@@ -63,11 +64,18 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
             Ok(begun) => begun,
             Err(answer) => return answer,
         };
+        if is_kept {
+            destination.server.note_reused();
+        }
+        let began = Instant::now();
         if let Some(attempt) = &destination.attempt {
             attempt.add_sent(head.size() + request.body.length().unwrap_or(0));
         }
         let failure = match response::final_head(request, &mut exchange).await {
-            Ok(head) => return response::make(request, exchange, head, &destination),
+            Ok(head) => {
+                destination.server.note_begun(request, began.elapsed());
+                return response::make(request, exchange, head, &destination);
+            }
             Err(failure) => failure,
         };
         // A request that was not processed may go elsewhere whatever its method is (RFC 9113 section 8.7).

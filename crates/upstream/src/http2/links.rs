@@ -10,7 +10,7 @@ use sys::time::Instant;
 
 use super::link::{Greeting, Wire, drive};
 use crate::connect::{NoConnection, connect};
-use crate::remote::{Keep, Kind, RemoteServer};
+use crate::remote::{Keep, Key, Kind, RemoteServer};
 
 /// The most connections to all servers together that are shared or rest, whatever is configured. Others have one request, and end.
 const LINKS_MAX: usize = 1024;
@@ -81,9 +81,9 @@ impl Alike {
     }
 }
 
-static LINKS: Mutex<Option<HashMap<Kind, Alike>>> = Mutex::new(None);
+static LINKS: Mutex<Option<HashMap<Key, Alike>>> = Mutex::new(None);
 
-fn links() -> MutexGuard<'static, Option<HashMap<Kind, Alike>>> {
+fn links() -> MutexGuard<'static, Option<HashMap<Key, Alike>>> {
     LINKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -119,7 +119,7 @@ async fn alone(request: &Request, server: &RemoteServer, after: After) -> Result
 /// The connection that has rested for the shortest time.
 async fn rested(kind: &Kind, keep: Keep) -> Option<Arc<Wire>> {
     loop {
-        let (wire, since) = links().as_mut()?.get_mut(kind)?.resting.pop()?;
+        let (wire, since) = links().as_mut()?.get_mut(&kind.key)?.resting.pop()?;
         if !keep.allows(since) {
             wire.lock().close();
             continue;
@@ -176,7 +176,7 @@ async fn shared(request: &Request, server: &RemoteServer, kind: &Kind, keep: Kee
                 let wire = Wire::new(connection, true, making.0.take());
                 let task = spawn(drive(wire.clone(), keep.usual_idle()));
                 let one = Shared { wire: wire.clone(), task };
-                links().get_or_insert_with(HashMap::new).entry(kind.clone()).or_default().shared.push(one);
+                links().get_or_insert_with(HashMap::new).entry(kind.key.clone()).or_default().shared.push(one);
                 return Ok(Borrowed { wire, is_kept: false, after: After::Goes });
             }
         }
@@ -186,10 +186,10 @@ async fn shared(request: &Request, server: &RemoteServer, kind: &Kind, keep: Kee
 fn step(kind: &Kind, keep: Keep) -> Step {
     let mut links = links();
     let links = links.get_or_insert_with(HashMap::new);
-    if !links.contains_key(kind) {
-        links.insert(kind.clone(), Alike::default());
+    if !links.contains_key(&kind.key) {
+        links.insert(kind.key.clone(), Alike::default());
     }
-    let Some(alike) = links.get_mut(kind) else { return Step::Alone };
+    let Some(alike) = links.get_mut(&kind.key) else { return Step::Alone };
     if let Some(one) = alike.shared.iter().find(|one| one.wire.lock().has_room()) {
         return Step::Take(one.wire.clone());
     }
@@ -204,7 +204,7 @@ fn step(kind: &Kind, keep: Keep) -> Step {
     links.values_mut().for_each(|alike| alike.tidy(usual));
     links.retain(|_, alike| !alike.is_empty());
     let count = links.values().map(Alike::len).sum::<usize>();
-    let Some(alike) = links.get_mut(kind) else { return Step::Alone };
+    let Some(alike) = links.get_mut(&kind.key) else { return Step::Alone };
     if count >= LINKS_MAX || alike.shared.len() >= keep.max {
         alike.greeting = None;
         return Step::Alone;
@@ -223,7 +223,7 @@ pub(super) fn give(borrowed: &Borrowed) {
     let mut links = links();
     let links = links.get_or_insert_with(HashMap::new);
     let count = links.values().map(Alike::len).sum::<usize>();
-    let alike = links.entry(kind.clone()).or_default();
+    let alike = links.entry(kind.key.clone()).or_default();
     let mut state = borrowed.wire.lock();
     if !state.is_idle() || count >= LINKS_MAX || alike.resting.len() >= keep.max {
         state.close();

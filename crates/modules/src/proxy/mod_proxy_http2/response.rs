@@ -8,9 +8,10 @@ use http::KnownField;
 use http::h2::FieldList;
 use http::text::from_bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
+use upstream::Fault;
 use upstream::http2::{Exchange, Failure, Head, INTERIM_MAX};
 
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, is_trailer, pass_on, proxy_error, take_field};
+use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, is_trailer, pass_on, proxy_error, take_field};
 
 /// The module's name in log lines.
 pub(super) const NAME: &str = "proxy_http2";
@@ -21,6 +22,25 @@ pub(super) enum NoResponse {
     Failure(Failure),
     /// There are too many interim responses.
     TooManyInterim,
+}
+
+impl NoResponse {
+    /// What is wrong with the backend, if anything is.
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            NoResponse::Failure(failure) => fault_of(failure),
+            NoResponse::TooManyInterim => Some(Fault::Malformed),
+        }
+    }
+}
+
+fn fault_of(failure: &Failure) -> Option<Fault> {
+    match failure {
+        Failure::Lost(_) | Failure::Unprocessed | Failure::Reset(_) => Some(Fault::Lost),
+        Failure::TimedOut => Some(Fault::Timeout),
+        Failure::Malformed(_) => Some(Fault::Malformed),
+        Failure::Body(_) => None,
+    }
 }
 
 impl From<Failure> for NoResponse {
@@ -109,6 +129,7 @@ pub(super) fn make(
 /// Logs why there is no response, and makes the server's own.
 pub(super) fn failed(request: &mut Request, destination: &Destination, why: NoResponse) -> HandlerResult {
     let name = &destination.server.name;
+    why.fault().into_iter().for_each(|fault| destination.server.note_fault(fault));
     let failure = match why {
         NoResponse::Failure(Failure::Body(error)) => {
             request.log(NAME, Level::Error, format!("AH03351: pass request body failed to {name}: {error}"));
@@ -153,7 +174,7 @@ impl Passed {
             Err(failure) => {
                 self.exchange = None;
                 self.speaker.log(NAME, Level::Error, format!("the response breaks off: {failure}"));
-                Some(Err(io::Error::other(failure.to_string())))
+                Some(Err(broken(fault_of(&failure), &failure)))
             }
         }
     }
