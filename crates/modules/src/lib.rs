@@ -9,6 +9,7 @@ pub mod aaa;
 mod abbreviated_size;
 pub mod arch;
 pub mod cache;
+mod cache_counts;
 pub mod cluster;
 pub mod database;
 pub mod dav;

@@ -3,7 +3,9 @@
 pub mod authz;
 pub mod finding;
 pub mod hook;
+pub mod inventory;
 pub mod objects;
 
 pub use self::hook::*;
+pub use self::inventory::{Cleaned, Inventory, StoredResponse};
 pub use self::objects::{NamedCache, OBJECT_MAX, ObjectCache, Opening, SharedCache};

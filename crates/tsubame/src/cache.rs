@@ -5,9 +5,9 @@ use std::io;
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
-use modules::cache::mod_cache_disk::inventory::{self, Response};
 use serde_json::json;
 use server::Server;
+use server::module::{Inventory, StoredResponse, inventories};
 
 use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, misuse, with, word};
 use crate::config::{self, ConfigSource};
@@ -121,12 +121,11 @@ fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Wish
 }
 
 fn answer(wish: &Wish, server: &Server) -> io::Result<String> {
-    let roots = inventory::roots(server);
-    if roots.is_empty() {
-        return Err(io::Error::other("no CacheRoot is configured"));
-    }
+    let roots = |inventory: &Inventory| (inventory.roots)(server);
+    let found = inventories().map(|inventory| (inventory, roots(inventory))).find(|(_, roots)| !roots.is_empty());
+    let Some((inventory, roots)) = found else { return Err(io::Error::other("no CacheRoot is configured")) };
     if let [_, url] = &wish.words[..] {
-        let removed = inventory::purge(server, url)?;
+        let removed = (inventory.purge)(server, url)?;
         return Ok(match wish.json {
             true => format!("{}\n", json!({ "removed": removed })),
             false => format!("removed: {removed}\n"),
@@ -137,15 +136,15 @@ fn answer(wish: &Wish, server: &Server) -> io::Result<String> {
     for root in &roots {
         let root_name = root.display().to_string();
         if let Some(limit) = wish.limit {
-            let cleaned = inventory::clean(root, limit)?;
+            let cleaned = (inventory.clean)(root, limit)?;
             let (removed, left, bytes) = (cleaned.removed, cleaned.left, cleaned.size);
             text += &format!("{root_name}: removed: {removed}, left: {left} ({bytes} bytes)\n");
             all.push(json!({ "root": root_name, "removed": removed, "left": left, "bytes": bytes }));
             continue;
         }
-        for response in inventory::list(root)? {
+        for response in (inventory.list)(root)? {
             text += &line(&response);
-            let Response { url, status, bytes, age, fresh, is_variant, .. } = &response;
+            let StoredResponse { url, status, bytes, age, fresh, is_variant, .. } = &response;
             all.push(json!({
                 "root": root_name, "url": url, "status": status, "bytes": bytes, "age": age, "fresh": fresh,
                 "variant": is_variant,
@@ -155,8 +154,8 @@ fn answer(wish: &Wish, server: &Server) -> io::Result<String> {
     Ok(if wish.json { format!("{:#}\n", serde_json::Value::Array(all)) } else { text })
 }
 
-fn line(response: &Response) -> String {
-    let Response { url, status, bytes, age, fresh, .. } = response;
+fn line(response: &StoredResponse) -> String {
+    let StoredResponse { url, status, bytes, age, fresh, .. } = response;
     let state = if *fresh > 0 { format!("fresh {fresh} s") } else { "stale".into() };
     format!("{status} {bytes:>10} {age:>8} s  {state:<14} {url}\n")
 }

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sys::time::Instant;
+
 use crate::http1::Exchange;
 use crate::room::{Memory, Room};
 use crate::stream::Stream;
@@ -59,8 +61,8 @@ fn is_plain(value: &[u8]) -> bool {
 /// A request on its way to a server that is expected to answer as before. Its memory may serve another one later.
 #[derive(Debug, Default)]
 pub struct ExpectedExchange {
-    /// `None`: it has not begun, or is over.
-    stream: Option<Stream>,
+    /// The connection, and since when it carries the request. `None`: that has not begun, or is over.
+    stream: Option<(Stream, Instant)>,
     /// The head of the request, and what has come of the response.
     room: Room,
     /// How much of the request has been sent.
@@ -68,19 +70,19 @@ pub struct ExpectedExchange {
 }
 
 impl ExpectedExchange {
-    /// Sends a request over a connection; `head` writes its head.
-    pub fn begin(&mut self, stream: Stream, head: impl FnOnce(&mut Vec<u8>)) {
+    /// Sends a request over a connection, since this moment; `head` writes its head.
+    pub fn begin(&mut self, stream: Stream, since: Instant, head: impl FnOnce(&mut Vec<u8>)) {
         self.room.request.clear();
         self.room.received.clear();
         head(&mut self.room.request);
-        (self.stream, self.sent) = (Some(stream), 0);
+        (self.stream, self.sent) = (Some((stream, since)), 0);
     }
 
     /// Ready once something has come, or nothing more can: `true` if the response is the expected one, and
     /// [whole](Self::response).
     pub fn poll(&mut self, cx: &mut Context<'_>, expected: &ExpectedHead) -> Poll<bool> {
         let Memory { request, received, .. } = &mut *self.room;
-        let Some(stream) = &mut self.stream else { return Poll::Ready(false) };
+        let Some((stream, _)) = &mut self.stream else { return Poll::Ready(false) };
         while self.sent < request.len() {
             match stream.poll_write(cx, &request[self.sent..]) {
                 Poll::Ready(Ok(sent)) => self.sent += sent,
@@ -102,12 +104,13 @@ impl ExpectedExchange {
 
     /// The connection, after the expected response.
     pub fn end(&mut self) -> Option<Stream> {
-        self.stream.take()
+        self.stream.take().map(|(stream, _)| stream)
     }
 
-    /// The exchange, whatever has come and will come. `timeout`: how long the server may be silent from now on.
+    /// The exchange, whatever has come and will come. `timeout`: how long the server may be silent.
     pub fn into_exchange(self, timeout: Duration) -> Option<Exchange> {
-        self.stream.map(|stream| Exchange::begun(stream, self.room, self.sent, timeout))
+        let (stream, since) = self.stream?;
+        Some(Exchange::begun(stream, self.room, (since, self.sent), timeout))
     }
 }
 

@@ -156,10 +156,17 @@ impl Exchange {
         }
     }
 
-    /// Goes on with a request of which so much of the head has been sent; what has come of the response is in the room.
-    pub(crate) fn begun(stream: Stream, room: Room, head_sent: usize, timeout: Duration) -> Exchange {
+    /// Goes on with a request that was sent at this time, so much of its head at least; what has come of the response is in the room.
+    pub(crate) fn begun(
+        stream: Stream,
+        room: Room,
+        (since, head_sent): (Instant, usize),
+        timeout: Duration,
+    ) -> Exchange {
         let has_begun = !room.received.is_empty();
-        Exchange { head_sent, has_begun, ..Exchange::new(stream, room, None, timeout) }
+        let new = Exchange::new(stream, room, None, timeout);
+        let active = if has_begun { new.active } else { since };
+        Exchange { head_sent, has_begun, active, ..new }
     }
 
     /// Leaves the request's body unread until the server has asked for it with [`ask_for_body`](Self::ask_for_body), or

@@ -4,7 +4,6 @@
 //! with a [stored response](recall). Otherwise [its response](pending) is examined on its way out, behind the filters of the
 //! content, and stored.
 
-mod counts;
 mod examine;
 mod fields;
 mod freshness;
@@ -29,8 +28,7 @@ use server::{Hook, Module, Moment, Order, QuickHandler, Request, RequestKind};
 
 use self::settings::{CacheDir, CacheServer, DEFAULT_EXPIRE, LOCK_MAX_AGE, MAX_EXPIRE, MIN_EXPIRE, QUICK};
 use super::entry::SECOND;
-
-pub(crate) use self::counts::{Counted, counted};
+use crate::cache_counts;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_module", source: "mod_cache.c", linked: false, directives: DIRECTIVES },
@@ -40,7 +38,7 @@ pub(crate) static MODULE: Module = Module {
             Order::First,
             QuickHandler { claims: is_asked, run: |request, moment| Box::pin(recall::recall(request, moment)) },
         ),
-        Hook::Start(counts::start),
+        Hook::Start(cache_counts::start),
         Hook::Examine(examine::examine),
         Hook::NamedFilter(&mark::CACHE),
     ],
@@ -71,7 +69,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheLockMaxAge", SERVER, Take1(set::lock_max_age), shown!(LOCK_MAX_AGE), "Maximum age of any thundering herd lock."),
     row("CacheHeader", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.header, on)), "Off", "Add a X-Cache header to responses. Default is off."),
     row("CacheDetailHeader", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.detail_header, on)), "Off", "Add a X-Cache-Detail header to responses. Default is off."),
-    row("CacheStatusHeader", SERVER, Flag(|c, on| c.server_set(|s: &mut CacheServer| &mut s.status_header, on)), "Off", "Append to the field Cache-Status what the cache has done (RFC 9211)"),
+    row("CacheStatusHeader", SERVER, Flag(|c, on| c.server_set(|s: &mut CacheServer| &mut s.status_header, on)), "Off", "Append to the field Cache-Status what the cache has done (RFC 9211)").syntax("On|Off"),
     row("CacheKeyBaseURL", SERVER, Take1(set::key_base), "", "Override the base URL of reverse proxied cache keys."),
     row("CacheStaleOnError", CONF, Flag(|c, on| c.set(|d: &mut CacheDir| &mut d.stale_on_error, on)), "On", "Serve stale content on 5xx errors if present. Defaults to on."),
 ];

@@ -4,7 +4,7 @@
 //! keeps it small.
 
 mod draft;
-pub mod inventory;
+mod inventory;
 mod paths;
 mod settings;
 
@@ -28,7 +28,7 @@ use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_disk_module", source: "mod_cache_disk.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Provider("cache", "disk")],
+    hooks: &[Hook::Provider("cache", "disk"), Hook::Inventory(&inventory::INVENTORY)],
 };
 
 #[rustfmt::skip]

@@ -3,7 +3,7 @@
 //! Apache manual: mod_socache_dbm. In Apache all objects are in one DBM file, which each request locks; here each has a file of
 //! its own in a directory, and nobody waits for anybody.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, lchown};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,12 @@ const SUFFIX: &str = ".objects";
 const TEMPORARY: &str = "tmp";
 /// How many objects a child stores between two looks for expired ones.
 const LOOK: u64 = 64;
-/// The most bytes of all objects: if there are more, those that expire first go.
+/// The most bytes on the disk of all objects: if there are more, those that expire first go.
 const BYTES_MAX: u64 = 1 << 30;
+/// The most objects, in the same way.
+const OBJECTS_MAX: usize = 100_000;
+/// The unit in which the system counts what a file takes, in bytes.
+const BLOCK: u64 = 512;
 /// A file begins with the second of expiry, in bytes of this number.
 const EXPIRY: usize = size_of::<u64>();
 /// How old a file may be that is not complete, in seconds: its process was killed.
@@ -90,7 +94,11 @@ impl ObjectCache for Dbm {
         let looks = self.stored.fetch_add(1, Ordering::Relaxed) % LOOK == LOOK - 1;
         Box::pin(offload(Load::Wait, move || {
             write(&file, &object, now().saturating_add(lifetime.as_secs().max(1)))?;
-            if looks { clean(file.parent().unwrap_or(&file), BYTES_MAX) } else { Ok(()) }
+            if looks {
+                // The object is stored all the same.
+                let _ = clean(file.parent().unwrap_or(&file), BYTES_MAX, OBJECTS_MAX);
+            }
+            Ok(())
         }))
     }
 
@@ -145,8 +153,8 @@ fn write(path: &Path, object: &[u8], expiry: u64) -> io::Result<()> {
     written
 }
 
-/// Removes what has expired, and if there is still more than this, what expires first.
-fn clean(directory: &Path, most: u64) -> io::Result<()> {
+/// Removes what has expired, and if there are still more bytes or objects than this, what expires first.
+fn clean(directory: &Path, most_bytes: u64, most_objects: usize) -> io::Result<()> {
     let (now, mut good, mut bytes) = (now(), Vec::new(), 0);
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -162,22 +170,30 @@ fn clean(directory: &Path, most: u64) -> io::Result<()> {
             Some(_) => expiry_of(&start),
             None => u64::try_from(meta.mtime()).unwrap_or(0).saturating_add(TEMPORARY_MAX),
         };
-        if expiry <= now {
-            gone(fs::remove_file(&path))?;
-        } else {
-            bytes += meta.len();
-            good.push((expiry, meta.len(), path));
+        // What cannot be removed takes its place.
+        if expiry > now || gone(fs::remove_file(&path)).is_err() {
+            let size = size(&meta);
+            bytes += size;
+            good.push((expiry, size, path));
         }
     }
     good.sort();
-    for (_, length, path) in good {
-        if bytes <= most {
+    let mut objects = good.len();
+    for (_, size, path) in good {
+        if bytes <= most_bytes && objects <= most_objects {
             break;
         }
-        gone(fs::remove_file(&path))?;
-        bytes -= length;
+        if gone(fs::remove_file(&path)).is_ok() {
+            bytes -= size;
+            objects -= 1;
+        }
     }
     Ok(())
+}
+
+/// How many bytes a file takes on the disk. Some file systems only know that later.
+fn size(meta: &Metadata) -> u64 {
+    meta.len().max(meta.blocks() * BLOCK)
 }
 
 fn expiry_of(start: &[u8]) -> u64 {
@@ -200,9 +216,13 @@ mod tests {
         assert_eq!(read(&file("a")).expect("read").as_deref(), Some(&b"one"[..]));
         assert_eq!(read(&file("d")).expect("read"), None);
         assert!(!file("d").exists() && file("b").exists());
-        clean(&directory, 5000).expect("clean");
+        clean(&directory, u64::MAX, 2).expect("clean");
         assert!(file("a").exists() && !file("b").exists() && file("c").exists());
-        clean(&directory, 1008).expect("clean");
+        clean(&directory, u64::MAX, 1).expect("clean");
+        assert!(!file("a").exists() && file("c").exists());
+        write(&file("a"), b"one", now() + 100).expect("write");
+        let size = size(&fs::metadata(file("c")).expect("metadata"));
+        clean(&directory, size, 2).expect("clean");
         assert!(!file("a").exists() && file("c").exists());
         assert_eq!(read(&file("b")).expect("read"), None);
         fs::remove_dir_all(directory).expect("remove");

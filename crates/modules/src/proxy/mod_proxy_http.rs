@@ -77,7 +77,8 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
     let keep = destination.server.keep.filter(|_| !is_single);
     let upgrade = tunnel::wanted(request, &destination);
     // The backend was asked already, as for a request with this head before.
-    let mut begun = request.take_asked::<ExpectedExchange>().and_then(|begun| begun.into_exchange(destination.timeout));
+    let begun = request.take_asked::<ExpectedExchange>();
+    let mut begun = begun.and_then(|begun| begun.into_exchange(destination.timeout));
     let mut room = Room::take();
     if begun.is_none()
         && let Err(status) = head(request, &destination, body.as_ref(), keep, upgrade.as_deref(), &mut room.request)

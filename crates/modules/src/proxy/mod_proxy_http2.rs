@@ -43,6 +43,9 @@ pub(super) const SECURE_SCHEME: Scheme = Scheme { name: "h2", port: 443, ..SCHEM
 /// How often a request looks for a connection whose room no other one takes first.
 const LOOKS: usize = 8;
 
+/// How often a request that servers do not process is sent again.
+const REPEATS_MAX: usize = 3;
+
 async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> HandlerResult {
     if has_ended(request) {
         return last_stop(request);
@@ -58,7 +61,7 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
         Err(status) => return HandlerResult::Status(status),
     };
     let is_idempotent = request.body.is_none() && IDEMPOTENT.contains(&&*request.data.method);
-    let mut is_repeated = false;
+    let mut repeats = 0;
     loop {
         let (mut exchange, is_kept) = match begin(request, &destination, &head).await {
             Ok(begun) => begun,
@@ -79,8 +82,9 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
             Err(failure) => failure,
         };
         // A request that was not processed may go elsewhere whatever its method is (RFC 9113 section 8.7).
+        let is_unprocessed = matches!(failure, response::NoResponse::Failure(Failure::Unprocessed));
         let may_be_repeated = match &failure {
-            response::NoResponse::Failure(Failure::Unprocessed) => !exchange.has_sent_body(),
+            _ if is_unprocessed => !exchange.has_sent_body(),
             response::NoResponse::Failure(Failure::Lost(_)) => is_idempotent && !exchange.has_begun(),
             _ => false,
         };
@@ -89,9 +93,10 @@ async fn handle(request: &mut Request, mut destination: Arc<Destination>) -> Han
             if !unsent.is_empty() {
                 request.body = request.body.after(vec![unsent], false);
             }
-            let is_new = !is_kept && !matches!(failure, response::NoResponse::Failure(Failure::Unprocessed));
-            if !is_repeated && !is_new {
-                is_repeated = true;
+            // Others may share a connection that the server leaves, and the next one, too.
+            let goes_again = if is_unprocessed { repeats < REPEATS_MAX } else { repeats == 0 && is_kept };
+            if goes_again {
+                repeats += 1;
                 continue;
             }
             destination.attempt.iter().for_each(|attempt| attempt.set_unanswered());

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use conf::{Context, Error, ModuleInfo, SettingsMap};
 
+use super::inventory::Inventory;
 use crate::message::response::Body;
 use crate::module::authz::{AuthnProvider, AuthzProvider};
 use crate::module::finding::Finding;
@@ -61,6 +62,8 @@ pub enum Hook {
     Start(StartHook),
     /// The module's output for `-t -D NAME`.
     Dump(&'static str, DumpHook),
+    /// What the module has stored on the disk.
+    Inventory(&'static Inventory),
     /// httpd has no such module: under a name of httpd, lists of modules leave it out.
     Unlisted,
     /// The module's hooks decide about a request by its head, the configuration and the requested file, and record in the
@@ -187,6 +190,7 @@ impl Hook {
             | Hook::Command(..)
             | Hook::FileHandler(_)
             | Hook::Dump(..)
+            | Hook::Inventory(_)
             | Hook::Repeatable
             | Hook::OwnVariable(..)
             | Hook::Unlisted => return None,
@@ -230,6 +234,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::Check(_)
         | Hook::Start(_)
         | Hook::Dump(..)
+        | Hook::Inventory(_)
         | Hook::Unlisted
         | Hook::Mutex(_)
         | Hook::HandlerName(_)
@@ -369,6 +374,12 @@ pub fn is_unlisted(info: &ModuleInfo) -> bool {
 /// Whether one of these modules has output for `-t -D NAME`.
 pub fn has_dump(loaded: &[&'static ModuleInfo], name: &str) -> bool {
     hooks_of(loaded).any(|hook| matches!(hook, Hook::Dump(own, _) if *own == name))
+}
+
+/// How to show what the program's modules have stored on the disk.
+pub fn inventories() -> impl Iterator<Item = &'static Inventory> {
+    let hooks = known().iter().flat_map(|module| module.hooks);
+    hooks.filter_map(|hook| if let Hook::Inventory(inventory) = hook { Some(*inventory) } else { None })
 }
 
 /// The known modules with these infos, in that order.

@@ -111,8 +111,13 @@ async fn finish(request: &mut Request, mut result: HandlerResult) -> Response {
                     continue;
                 }
             },
-            HandlerResult::Raw(body) => return Response { raw: true, ..Response::of(body) },
+            // What takes over the connection is none of a cache's business, where others may wait for it.
+            HandlerResult::Raw(body) => {
+                request.caching = None;
+                return Response { raw: true, ..Response::of(body) };
+            }
             HandlerResult::Tunnel(tunnel) if is_tunnel_wanted(request) => {
+                request.caching = None;
                 return Response { tunnel: Some(tunnel), ..Response::of(Body::Empty) };
             }
             HandlerResult::Tunnel(_) => {

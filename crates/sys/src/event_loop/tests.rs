@@ -347,7 +347,7 @@ fn a_descriptor_says_what_has_come() {
         ours.write_all(b"yy").expect("write");
         drop(ours);
         assert_eq!((read().await, read().await, read().await), (2, 0, 0));
-        watched.failed().await.expect("it has hung up");
+        std::future::poll_fn(|cx| watched.poll_failed(cx)).await.expect("it has hung up");
     });
 }
 

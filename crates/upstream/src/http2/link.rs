@@ -33,6 +33,12 @@ const STEPS: usize = 16;
 /// heads of 64 KB.
 const CONFIG: Config = Config { streams: 100, window: 128 * 1024, header_list: 64 * 1024 };
 
+/// After so many streams that were given up, a connection takes no more requests. Servers close connections with many resets to
+/// protect themselves, some after 100, and that would end the requests of others.
+const RETIRES_AFTER: usize = 20;
+/// After so many of them, the server does not hear of more: its streams stall until the connection ends.
+const RESETS_MAX: usize = 40;
+
 /// Told once whether a new connection can be used: the server has sent its settings.
 pub(super) type Greeting = Awaited<Result<(), NoConnection>>;
 
@@ -103,6 +109,22 @@ impl Slot {
     }
 }
 
+/// The streams of a connection that were given up before they had ended, and what comes for them all the same.
+#[derive(Default)]
+struct GivenUp {
+    streams: usize,
+    /// In bytes.
+    received: usize,
+}
+
+impl GivenUp {
+    /// Counts bytes for streams that are over; `false`: they are more than the windows of these allowed.
+    fn receive(&mut self, bytes: usize) -> bool {
+        self.received = self.received.saturating_add(bytes);
+        self.received <= (1 + self.streams) * CONFIG.window as usize
+    }
+}
+
 /// A connection that speaks HTTP/2.
 pub(super) struct Wire(Mutex<State>);
 
@@ -128,6 +150,7 @@ pub(super) struct State {
     idle_since: Instant,
     /// No more requests may begin.
     is_retired: bool,
+    given_up: GivenUp,
     pub(super) lost: Option<Lost>,
 }
 
@@ -149,6 +172,7 @@ impl Wire {
             heard: now,
             idle_since: now,
             is_retired: false,
+            given_up: GivenUp::default(),
             lost: None,
         })))
     }
@@ -201,12 +225,17 @@ impl Drop for Driven {
 impl State {
     /// Whether a request may begin now.
     pub(super) fn has_room(&self) -> bool {
-        self.lost.is_none() && !self.is_retired && self.protocol.has_room()
+        self.lost.is_none() && self.may_begin() && self.protocol.has_room()
     }
 
     /// Whether nothing happens on it any more, now or soon.
     pub(super) fn is_done(&self) -> bool {
-        self.lost.is_some() || self.protocol.streams() == 0 && (self.is_retired || !self.protocol.may_begin())
+        self.lost.is_some() || self.protocol.streams() == 0 && !self.may_begin()
+    }
+
+    /// Whether requests may begin, as soon as others have ended.
+    fn may_begin(&self) -> bool {
+        !self.is_retired && self.given_up.streams < RETIRES_AFTER && self.protocol.may_begin()
     }
 
     /// Whether it can carry a request later, and nothing is left to do now.
@@ -250,7 +279,11 @@ impl State {
 
     /// The request on this stream is over, or nobody wants its response.
     pub(super) fn release(&mut self, at: At) {
-        self.protocol.release(at);
+        let is_cut = match self.given_up.streams < RESETS_MAX {
+            true => self.protocol.release(at),
+            false => self.protocol.abandon(at),
+        };
+        self.given_up.streams += usize::from(is_cut);
         self.idle_since = Instant::now();
         self.kick(&mut Context::from_waker(Waker::noop()));
         if self.protocol.streams() == 0 {
@@ -337,20 +370,28 @@ impl State {
         let now = Instant::now();
         self.heard = now;
         loop {
-            let State { protocol, input, used, .. } = self;
-            match protocol.receive(&input[*used..]) {
+            let State { protocol, input, used, given_up, .. } = self;
+            let rest = &input[*used..];
+            let broken = match protocol.receive(rest) {
                 Ok(None) => break,
                 Ok(Some((length, event))) => {
+                    // DATA that mean nothing are of a stream that is over.
+                    let unwanted = if matches!(event, Event::Nothing) { Connection::<Slot>::flow(rest) } else { 0 };
+                    given_up.streams += usize::from(matches!(event, Event::Gone(_, Gone::Malformed(_))));
                     *used += length;
                     took(protocol, event, now);
+                    if given_up.receive(unwanted) {
+                        continue;
+                    }
+                    protocol.end(Reason::FLOW_CONTROL_ERROR);
+                    "DATA beyond the windows of streams that are over"
                 }
-                Err(broken) => {
-                    // The server hears why.
-                    self.flush(&mut Context::from_waker(Waker::noop()));
-                    self.lose(Lost::Violated(broken.what));
-                    break;
-                }
-            }
+                Err(broken) => broken.what,
+            };
+            // The server hears why.
+            self.flush(&mut Context::from_waker(Waker::noop()));
+            self.lose(Lost::Violated(broken));
+            break;
         }
         if self.protocol.is_greeted()
             && let Some(greeting) = self.greeting.take()
@@ -417,6 +458,12 @@ fn took(protocol: &mut Connection<Slot>, event: Event<'_>, now: Instant) {
         Event::Nothing | Event::Leaves(_) | Event::Room(_) => return slot.wake_for_room(),
     }
     slot.has_begun |= !matches!(event, Event::Gone(..));
-    slot.active = Some(now);
-    slot.wake();
+    // A server that sends DATA without content is as good as silent.
+    if !matches!(event, Event::Data { bytes: [], ends: false, .. }) {
+        slot.active = Some(now);
+        slot.wake();
+    }
 }
+
+#[cfg(test)]
+mod tests;

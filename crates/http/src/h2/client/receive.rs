@@ -31,6 +31,12 @@ impl<S: Default> Connection<S> {
         }
     }
 
+    /// How much the frame at the beginning of `input` counts for windows, in bytes: nothing, unless it is DATA.
+    #[must_use]
+    pub fn flow(input: &[u8]) -> usize {
+        FrameHeader::read(input).filter(|header| header.kind == kind::DATA).map_or(0, |header| header.length)
+    }
+
     fn frame<'f>(&mut self, header: FrameHeader, payload: &'f [u8]) -> Result<Event<'f>, Fault> {
         let violation = |what| Err(Fault::Connection(Reason::PROTOCOL_ERROR, what));
         // Whether DATA carry anything shows without their padding, and whether a head is wanted by its stream.
@@ -207,7 +213,7 @@ impl<S: Default> Connection<S> {
         let number = header.stream;
         let at = match self.streams.known(number) {
             Known::There(at) => at,
-            // What was on its way when we reset the stream: no more than its window.
+            // What was on its way when we reset the stream: no more than its window, which the owner has to check.
             Known::Ended(End::Own) => return Ok(Event::Nothing),
             Known::Ended(End::Peer) => return self.count(UNWANTED, true).map(|()| Event::Nothing),
             Known::Unknown if !is_foreign(number) => return self.count(UNWANTED, true).map(|()| Event::Nothing),

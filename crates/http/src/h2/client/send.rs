@@ -118,15 +118,23 @@ impl<S: Default> Connection<S> {
         }
     }
 
-    /// The owner needs a stream no more. If it has not ended, the server hears that.
-    pub fn release(&mut self, at: At) {
-        let Some(stream) = self.streams.remove(at) else { return };
-        let is_cut = stream.sends || stream.receives;
+    /// The owner needs a stream no more. If it has not ended, the server hears that. Returns whether that is so.
+    pub fn release(&mut self, at: At) -> bool {
+        let is_cut = self.abandon(at);
         if is_cut && !self.is_over {
             self.put_reset(at.number(), Reason::CANCEL);
         }
+        is_cut
+    }
+
+    /// Like [`release`](Connection::release), but the server hears nothing: it may send as much as the stream's window allows, which
+    /// is ignored, and then waits until the connection ends.
+    pub fn abandon(&mut self, at: At) -> bool {
+        let Some(stream) = self.streams.remove(at) else { return false };
+        let is_cut = stream.sends || stream.receives;
         if !stream.is_reset {
             self.streams.note_end(at.number(), if is_cut { End::Own } else { End::Whole });
         }
+        is_cut
     }
 }

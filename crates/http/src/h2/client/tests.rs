@@ -192,7 +192,7 @@ fn streams_that_the_server_does_not_begin() {
     assert_eq!(server.send(kind::RST_STREAM, 0, 1, &[0, 0, 0, 7]), said("gone 1 Unprocessed"));
     assert_eq!(server.send(kind::GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]), said("leaves [5]"));
     assert_eq!(server.head(3, true, &OK), said("head 3 200."));
-    all.into_iter().for_each(|at| server.connection.release(at));
+    assert!(all.into_iter().all(|at| !server.connection.release(at)));
     assert!(server.ask(true, false).is_none() && !server.connection.may_begin());
     let resets = server.sent().iter().filter(|(kind, ..)| *kind == kind::RST_STREAM).count();
     assert_eq!(resets, 0, "they have all ended");
@@ -240,6 +240,23 @@ fn floods_end() {
     server.connection.release(at);
     let ended = (0..10_000).find_map(|_| server.head(1, false, &OK).err());
     assert_eq!(ended, Some(Reason::ENHANCE_YOUR_CALM));
+}
+
+#[test]
+fn an_abandoned_stream_ends_in_silence() {
+    let mut server = Server::new();
+    let (at, other) = (server.ask(true, false).expect("room"), server.ask(true, false).expect("room"));
+    server.head(1, false, &OK).expect("a head");
+    server.sent();
+    assert!(server.connection.abandon(at) && !server.connection.abandon(at));
+    assert_eq!(server.connection.streams(), 1, "it keeps no connection open");
+    assert_eq!(server.send(kind::DATA, 0, 1, &[0; 100]), said(""));
+    assert_eq!(server.sent(), [], "neither a reset nor a window");
+    server.head(3, true, &OK).expect("a head");
+    assert!(!server.connection.release(other), "it has ended");
+    let frame = |kind| [0, 1, 2, kind, 0, 0, 0, 0, 1];
+    let flow = Connection::<()>::flow;
+    assert_eq!((flow(&frame(kind::DATA)), flow(&frame(kind::HEADERS)), flow(&[])), (258, 0, 0));
 }
 
 #[test]

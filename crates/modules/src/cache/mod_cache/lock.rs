@@ -2,11 +2,12 @@
 //!
 //! Among the requests of a child that is a [queue](super::queue). Among children it is an empty file, at the same place as
 //! Apache's: a request that finds one looks now and then whether it is still there, and those behind it wait for that request.
+//! Once the body of the response is on its way, the file is no longer empty.
 //! Both are hints: whatever goes wrong with them, the request goes on. Where a response says that it may be used while it is
 //! confirmed (`stale-while-revalidate`), there are both without `CacheLock`, too.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io;
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,7 +19,7 @@ use server::Request;
 use server::paths::os_path;
 use sys::time::Instant;
 
-use super::queue::{Behind, End, Place, Turn, enter};
+use super::queue::{BODY_MAX, Behind, End, Place, Turn, enter};
 use super::settings::CacheServer;
 use crate::cache::hashed::hashed;
 
@@ -30,7 +31,6 @@ const LOOK_LAST: Duration = Duration::from_millis(160);
 
 /// A lock that this request holds, until it is dropped: the file goes before others take their turns.
 pub(super) struct Lock {
-    #[expect(dead_code, reason = "it is there to be dropped")]
     file: Option<LockFile>,
     turn: Turn,
 }
@@ -91,16 +91,20 @@ async fn take_among_children(request: &Request, key: &str, turn: Turn) -> Locked
 }
 
 impl Elsewhere {
-    /// Waits until the other child's lock is gone, until `deadline` at most.
-    pub(super) async fn gone(&self, deadline: Instant) {
+    /// Waits until the other child's lock is gone, until `deadline` at most. `false`: the response has begun, but takes too long.
+    pub(super) async fn gone(&mut self, deadline: Instant) -> bool {
         let mut pause = LOOK_FIRST;
         loop {
             let next = (Instant::now() + pause).min(deadline);
             release_worker(sleep_until(next)).await;
             let path = self.path.clone();
-            let is_there = offload(Load::Wait, move || path.exists()).await;
-            if !is_there || next == deadline {
-                return;
+            match offload(Load::Wait, move || is_late(&path)).await {
+                Some(true) => {
+                    self.turn.settle(End::Alone);
+                    return false;
+                }
+                Some(false) if next < deadline => {}
+                _ => return true,
             }
             pause = (pause * 2).min(LOOK_LAST);
         }
@@ -118,10 +122,32 @@ impl Elsewhere {
 }
 
 impl Lock {
+    /// The body of the response begins, and is stored while it goes out.
+    pub(super) async fn begin_body(&self) {
+        self.turn.begin_body();
+        if let Some(LockFile(path)) = &self.file {
+            let path = path.clone();
+            // For other children a file that is not empty says so.
+            let _ = offload(Load::Wait, move || OpenOptions::new().write(true).open(path)?.write_all(b"+")).await;
+        }
+    }
+
     /// Says what has become of the response.
     pub(super) fn settle(mut self, end: End) {
         self.turn.settle(end);
     }
+}
+
+/// Whether the body of the response that this lock is for began long ago. `None`: there is no lock.
+fn is_late(path: &Path) -> Option<bool> {
+    let meta = fs::metadata(path).ok()?;
+    Some(meta.len() > 0 && age(&meta).is_none_or(|age| age > BODY_MAX))
+}
+
+/// How old a file is. `None`: it was made in a future that a clock has left.
+fn age(meta: &Metadata) -> Option<Duration> {
+    let made = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    sys::time::realtime().checked_sub(made)
 }
 
 /// Makes the file of a lock. `None`: it is there, and not too old.
@@ -133,11 +159,7 @@ fn take_file(path: &Path, max_age: Duration) -> io::Result<Option<LockFile>> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Err(_) => {}
     }
-    let made = fs::metadata(path).and_then(|meta| meta.modified());
-    let made = made.ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
-    // It is too old, or was made in a future that a clock has left.
-    let is_over = made.is_none_or(|made| sys::time::realtime().checked_sub(made).is_none_or(|age| age > max_age));
-    if !is_over {
+    if fs::metadata(path).ok().and_then(|meta| age(&meta)).is_some_and(|age| age <= max_age) {
         return Ok(None);
     }
     let _ = fs::remove_file(path);

@@ -21,6 +21,9 @@ use crate::cache::control::Control;
 use crate::cache::entry::{Entry, Micros, micros};
 use crate::cache::storage::{Content, Found, Storage};
 
+/// The status codes of responses that are about the client, or about what it has sent.
+const OWN: [u16; 5] = [400, 401, 403, 407, 429];
+
 /// A request that the origin answers.
 pub(super) struct Pending {
     pub(super) key: String,
@@ -28,6 +31,8 @@ pub(super) struct Pending {
     /// The stored response that the origin is to confirm.
     pub(super) stale: Option<Stale>,
     pub(super) lock: Option<Lock>,
+    /// Others may use the response, as far as that depends on the request.
+    pub(super) is_plain: bool,
     /// The response is stored at a place among the filters, so that some of them work on stored ones.
     pub(super) has_mark: bool,
     pub(super) forward: Forward,
@@ -73,7 +78,7 @@ impl Caching for Pending {
             }
             let keeps = status >= 500 && request.dir::<CacheDir>().stale_on_error();
             self.forget(request, keeps).await;
-            self.unstorable();
+            self.unstorable(request, status);
             tell(request, true, || self.forward.parameters(None, false));
             None
         })
@@ -131,7 +136,7 @@ impl Pending {
             }
             let keeps = is_older || status >= 500 && request.dir::<CacheDir>().stale_on_error();
             self.forget(request, keeps).await;
-            self.unstorable();
+            self.unstorable(request, status);
             report(request, Outcome::Miss, reason);
             tell(request, false, || self.forward.parameters(None, false));
             return Ok(body);
@@ -155,21 +160,20 @@ impl Pending {
     }
 
     /// Begins to store the response.
-    async fn store(self, request: &mut Request, entry: Entry, body: Body) -> Body {
-        let Pending { key, storages, lock, forward, .. } = self;
+    async fn store(mut self, request: &mut Request, entry: Entry, body: Body) -> Body {
         let length = body.length();
         let begin =
-            |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &key, entry.clone(), length)?));
-        let Some((storage, draft)) = storages.iter().find_map(begin) else {
-            if let Some(lock) = lock {
-                lock.settle(End::Unstorable);
-            }
+            |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &self.key, entry.clone(), length)?));
+        let Some((storage, draft)) = self.storages.iter().find_map(begin) else {
+            self.unstorable(request, entry.status);
             report(request, Outcome::Miss, "cache miss: cache unwilling to store response");
-            tell(request, false, || forward.parameters(None, false));
+            tell(request, false, || self.forward.parameters(None, false));
             return body;
         };
         report(request, Outcome::Miss, "cache miss: attempting entity save");
-        tell(request, false, || forward.parameters(None, true));
+        tell(request, false, || self.forward.parameters(None, true));
+        // No GET can use the response to a HEAD: the next request has its turn.
+        let lock = self.lock.take_if(|_| !entry.header_only);
         let keeping = Keeping { draft, lock, host: request.vhost };
         if entry.header_only {
             keeping.commit().await;
@@ -178,10 +182,11 @@ impl Pending {
         Saving::begin(keeping, body, (storage.gather)(request)).await
     }
 
-    /// Lets those go who wait for the response: it is not stored.
-    fn unstorable(&mut self) {
+    /// Lets those go who wait for the response: it is not stored. That of the next request may be, if the reason is this one.
+    fn unstorable(&mut self, request: &Request, status: u16) {
+        let is_own = !self.is_plain || OWN.contains(&status) || request.env.contains("no-cache");
         if let Some(lock) = self.lock.take() {
-            lock.settle(End::Unstorable);
+            lock.settle(if is_own { End::Alone } else { End::Unstorable });
         }
     }
 

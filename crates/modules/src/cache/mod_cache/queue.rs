@@ -10,6 +10,8 @@ use sys::time::Instant;
 
 /// For how many keys a child knows that their responses are not stored. More would only save a short wait.
 const UNSTORABLE_MAX: usize = 1024;
+/// How long to wait for a body that has begun: it may come, or be taken by its client, at any pace.
+pub(super) const BODY_MAX: Duration = Duration::from_secs(1);
 
 /// What has become of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub(super) enum End {
     Stored,
     /// Its response is not stored, and that of the next request will hardly be.
     Unstorable,
+    /// The others go on alone: its response is not stored for a reason that is its own, or takes too long.
+    Alone,
     /// It has ended before that was known: its client may be gone.
     Open,
 }
@@ -25,7 +29,7 @@ pub(super) enum End {
 /// What is known of a key.
 enum State {
     /// A request asks for the response, since then.
-    Asked(Awaited<End>, Instant),
+    Asked(Behind, Instant),
     /// Responses are not stored, at least until then.
     Unstorable(Instant),
 }
@@ -47,38 +51,52 @@ pub(super) enum Place {
 /// The first request for a response, until it is dropped.
 pub(super) struct Turn {
     key: String,
-    awaited: Awaited<End>,
+    awaited: Behind,
     since: Instant,
     end: End,
     /// For how long an end that is none counts.
     max_age: Duration,
 }
 
-/// A request behind the first one.
-pub(super) struct Behind(Awaited<End>);
+/// What a request waits for behind the first one.
+#[derive(Clone, Default)]
+pub(super) struct Behind {
+    /// When the body of the response has begun, or all is over.
+    begun: Awaited<Instant>,
+    end: Awaited<End>,
+}
 
 /// Takes a place. A first request that has taken longer than `max_age` holds up nobody.
 pub(super) fn enter(key: &str, max_age: Duration) -> Place {
     let (mut states, now) = (states(), Instant::now());
     let all = states.get_or_insert_default();
     match all.get(key) {
-        Some(State::Asked(awaited, since)) if now < *since + max_age => return Place::Behind(Behind(awaited.clone())),
+        Some(State::Asked(awaited, since)) if now < *since + max_age => return Place::Behind(awaited.clone()),
         Some(State::Unstorable(until)) if now < *until => return Place::NoQueue,
         _ => {}
     }
-    let turn = Turn { key: key.to_string(), awaited: Awaited::default(), since: now, end: End::Open, max_age };
+    let turn = Turn { key: key.to_string(), awaited: Behind::default(), since: now, end: End::Open, max_age };
     all.insert(key.to_string(), State::Asked(turn.awaited.clone(), now));
     Place::First(turn)
 }
 
 impl Behind {
-    /// Waits for the first request, until `deadline` at most.
+    /// Waits for the first request, until `deadline` at most, and not for long once its body has begun.
     pub(super) async fn wait(self, deadline: Instant) -> End {
-        release_worker(timeout_at(deadline, self.0.wait())).await.unwrap_or(End::Open)
+        let waits = async {
+            let begun = timeout_at(deadline, self.begun.wait()).await?;
+            timeout_at(deadline.min(begun + BODY_MAX), self.end.wait()).await
+        };
+        release_worker(waits).await.unwrap_or(End::Alone)
     }
 }
 
 impl Turn {
+    /// The body of the response begins, and is stored while it goes out.
+    pub(super) fn begin_body(&self) {
+        self.awaited.begun.set(Instant::now());
+    }
+
     /// Says what has become of the request.
     pub(super) fn settle(&mut self, end: End) {
         self.end = end;
@@ -97,7 +115,8 @@ impl Drop for Turn {
             }
         }
         drop(states);
-        self.awaited.set(self.end);
+        self.awaited.end.set(self.end);
+        self.awaited.begun.set(Instant::now());
     }
 }
 
@@ -118,12 +137,12 @@ mod tests {
     const AGE: Duration = Duration::from_secs(60);
 
     fn end_of(behind: &Behind) -> Option<End> {
-        behind.0.get()
+        behind.end.get()
     }
 
     #[test]
     fn the_first_lets_the_others_go() {
-        for end in [End::Stored, End::Unstorable, End::Open] {
+        for end in [End::Stored, End::Unstorable, End::Alone, End::Open] {
             let key = format!("key {end:?}");
             let Place::First(mut turn) = enter(&key, AGE) else { panic!("it is the first") };
             let Place::Behind(behind) = enter(&key, AGE) else { panic!("it is behind") };

@@ -59,6 +59,7 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     let reloads = client.no_cache && !ignores;
     let deadline = Instant::now() + lock::max_age(request);
     let (mut may_wait, mut collapsed, mut elsewhere) = (!reloads, None, None::<Elsewhere>);
+    let is_plain = is_plain(request);
     let (stale, lock, why) = loop {
         let looked =
             if reloads { Looked::Miss(Why::Request) } else { look(request, &storages, &key, &client, ignores).await };
@@ -78,6 +79,10 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         }
         let grace =
             stale.as_ref().filter(|found| is_within(&found.entry, found.entry.control.stale_while_revalidate, now()));
+        // What others could not use is not what they wait for.
+        if !is_plain && stale.is_none() || request.tunnel_for().is_some() {
+            break (stale, None, why);
+        }
         let locked = match elsewhere.take() {
             Some(elsewhere) => elsewhere.take(request, &key).await,
             None => lock::take(request, &key, grace.is_some()).await,
@@ -103,8 +108,8 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         match locked {
             // After that this request has its own try; so it waits for one response at most.
             Locked::Behind(behind) => may_wait = behind.wait(deadline).await == End::Open,
-            Locked::Elsewhere(other) => {
-                other.gone(deadline).await;
+            Locked::Elsewhere(mut other) => {
+                may_wait = other.gone(deadline).await;
                 elsewhere = Some(other);
             }
             Locked::Here(_) => {}
@@ -112,8 +117,14 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
     };
     let stale = stale.map(|found| Stale { changed: confirm(request, &found.entry), found });
     let forward = Forward { why, collapsed };
-    request.caching = Some(Box::new(Pending { key, storages, stale, lock, has_mark, forward }));
+    request.caching = Some(Box::new(Pending { key, storages, stale, lock, is_plain, has_mark, forward }));
     HandlerResult::Declined
+}
+
+/// Whether others may use the response to a request, as far as that depends on the request.
+fn is_plain(request: &Request) -> bool {
+    let own = ["Range", "Authorization"];
+    request.data.method == "GET" && !own.iter().chain(&CONDITIONS).any(|name| request.header(name).is_some())
 }
 
 /// What is stored for a request.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use conf::Level;
 use server::Request;
 
-use super::counts::{Counted, count};
 use super::settings::{CacheDir, CacheServer};
+use crate::cache_counts::{Counted, count};
 
 /// The kinds of what it has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use runtime::{Load, offload, offload_apart};
 use server::{Body, BodyStream, FilePart, Piece, VirtualHost, Waiting};
 use sys::time::Instant;
 
-use super::counts::{Counted, count};
 use super::lock::Lock;
 use super::queue::End;
 use crate::cache::complaint::complain;
 use crate::cache::storage::{Draft, Job};
+use crate::cache_counts::{Counted, count};
 
 /// A part of a file up to this size is stored before it goes out, in bytes: it then goes out without passing through memory.
 const AT_ONCE: u64 = 1024 * 1024;
@@ -106,6 +106,9 @@ impl Saving {
                 keeping.go_on(true, move |draft| draft.write(&whole(&part)?)).await;
             }
             _ => {
+                if let Some(lock) = &keeping.lock {
+                    lock.begin_body().await;
+                }
                 let (bytes, milliseconds) = gather;
                 let source = body.into_stream();
                 return Body::Stream(Box::new(Saving {

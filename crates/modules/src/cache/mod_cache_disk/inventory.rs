@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use server::Server;
+use server::module::{Cleaned, Inventory, StoredResponse};
 
 use super::draft::{remove_all, remove_one};
 use super::paths::{Paths, Root};
@@ -19,43 +20,35 @@ use crate::cache::format::Head;
 /// How deep directories are looked into: a key and a variant have ten levels each, and a file's name is the last.
 const DEPTH_MAX: usize = 24;
 
-/// A stored response.
-#[derive(Debug)]
-pub struct Response {
-    /// Its key: the URL, with characters that are safe to show.
-    pub url: String,
-    /// Its status.
-    pub status: u16,
-    /// The size of its files.
-    pub bytes: u64,
-    /// Its age in seconds.
-    pub age: i64,
-    /// For how many seconds it is still fresh; negative: since when it is not.
-    pub fresh: i64,
-    /// Whether it is one of several for its URL.
-    pub is_variant: bool,
+/// It, for the program.
+pub(super) static INVENTORY: Inventory =
+    Inventory { roots, list: |root| Ok(all(root)?.into_iter().map(|stored| stored.response).collect()), purge, clean };
+
+/// A stored response, and where it is.
+struct Stored {
+    response: StoredResponse,
     came: Micros,
     paths: Paths,
 }
 
 /// The directories in which a server stores responses.
-pub fn roots(server: &Server) -> Vec<PathBuf> {
+fn roots(server: &Server) -> Vec<PathBuf> {
     let roots = server.hosts.iter().filter_map(|host| Root::of(host.settings.get::<DiskServer>()));
     let all: BTreeSet<PathBuf> = roots.map(|root| root.directory).collect();
     all.into_iter().collect()
 }
 
 /// All stored responses of a directory, sorted by URL.
-pub fn list(root: &Path) -> io::Result<Vec<Response>> {
+fn all(root: &Path) -> io::Result<Vec<Stored>> {
     let mut all = Vec::new();
     let now = sys::time::realtime().as_micros() as Micros;
     walk(root, DEPTH_MAX, &mut |path| all.extend(response(path, now)))?;
-    all.sort_by(|one: &Response, other| (&one.url, one.came).cmp(&(&other.url, other.came)));
+    all.sort_by(|one: &Stored, other| (&one.response.url, one.came).cmp(&(&other.response.url, other.came)));
     Ok(all)
 }
 
 /// Removes everything that is stored for a URL. Returns how many responses that were.
-pub fn purge(server: &Server, url: &str) -> io::Result<usize> {
+fn purge(server: &Server, url: &str) -> io::Result<usize> {
     let mut removed = 0;
     let mut done = BTreeSet::new();
     for root in server.hosts.iter().filter_map(|host| Root::of(host.settings.get::<DiskServer>())) {
@@ -90,28 +83,20 @@ fn keys(url: &str) -> Vec<String> {
     keys
 }
 
-/// What cleaning has removed, and what is left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// How many responses were removed.
-    pub removed: usize,
-    /// How many are left.
-    pub left: usize,
-    /// Their size, in bytes.
-    pub size: u64,
-}
-
 /// Removes responses until the rest has this size in bytes at most: those that are not fresh any more first, then the oldest.
-pub fn clean(root: &Path, most: u64) -> io::Result<Cleaned> {
-    let mut all = list(root)?;
-    all.sort_by_key(|response| (response.fresh >= 0, if response.fresh >= 0 { response.came } else { response.fresh }));
-    let mut cleaned = Cleaned { left: all.len(), size: all.iter().map(|response| response.bytes).sum(), removed: 0 };
+fn clean(root: &Path, most: u64) -> io::Result<Cleaned> {
+    let mut all = all(root)?;
+    all.sort_by_key(|Stored { response: StoredResponse { fresh, .. }, came, .. }| {
+        (*fresh >= 0, if *fresh >= 0 { *came } else { *fresh })
+    });
+    let mut cleaned =
+        Cleaned { left: all.len(), size: all.iter().map(|stored| stored.response.bytes).sum(), removed: 0 };
     let root = Root::at(root);
-    for response in &all {
+    for Stored { response, paths, .. } in &all {
         if cleaned.size <= most {
             break;
         }
-        remove_one(&root, &response.paths)?;
+        remove_one(&root, paths)?;
         cleaned.removed += 1;
         cleaned.left -= 1;
         cleaned.size -= response.bytes;
@@ -148,22 +133,21 @@ fn walk(directory: &Path, depth: usize, see: &mut dyn FnMut(&Path)) -> io::Resul
 }
 
 /// The response with this head. `None`: it is a list of variants, or no head.
-fn response(header: &Path, now: Micros) -> Option<Response> {
+fn response(header: &Path, now: Micros) -> Option<Stored> {
     let paths = Paths::of_header(header);
-    let Ok(Head::Response(stored)) = read(&paths) else { return None };
+    let Ok(Head::Response(head)) = read(&paths) else { return None };
     let size = |path: &Path| fs::symlink_metadata(path).map_or(0, |meta| meta.len());
-    let entry = &stored.entry;
+    let entry = &head.entry;
     let age = entry.age(now);
-    Some(Response {
-        url: shown(&stored.key),
+    let response = StoredResponse {
+        url: shown(&head.key),
         status: entry.status,
         bytes: size(&paths.header) + size(&paths.data),
         age,
         fresh: entry.lifetime().saturating_sub(age),
         is_variant: entry.fields.contains("Vary"),
-        came: entry.response_time,
-        paths,
-    })
+    };
+    Some(Stored { response, came: entry.response_time, paths })
 }
 
 /// A key as text: clients have chosen its bytes.

@@ -6,7 +6,7 @@ use upstream::{Count, Fault};
 
 use super::text::MetricType::{Counter, Gauge};
 use super::text::{Family, MetricType, Sample};
-use crate::cache::mod_cache;
+use crate::cache_counts;
 use crate::proxy::mod_proxy::Counted;
 
 /// A family with a line for each server: its type, name, unit, explanation, and the number; times are in microseconds.
@@ -70,11 +70,11 @@ fn labels(one: &Counted) -> (&str, &str) {
 
 /// What caches have done, if mod_cache is loaded.
 pub(super) fn caches() -> Option<Family> {
-    let sample = |(what, word): (mod_cache::Counted, &str)| {
-        let value = mod_cache::counted(what)?.to_string();
+    let sample = |(what, word): (cache_counts::Counted, &str)| {
+        let value = cache_counts::counted(what)?.to_string();
         Some(Sample { suffix: "_total", labels: vec![("outcome", word.into())], value })
     };
-    let samples: Vec<Sample> = mod_cache::Counted::ALL.into_iter().map(sample).collect::<Option<_>>()?;
+    let samples: Vec<Sample> = cache_counts::Counted::ALL.into_iter().map(sample).collect::<Option<_>>()?;
     Some(Family {
         name: "cache_requests",
         kind: Counter,

@@ -49,8 +49,11 @@ impl Exchanged {
         let (date, None) = (dates.next()?, dates.next()) else { return None };
         let date = (date.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
         let is_framed = head.field(text, KnownField::TransferEncoding).is_none() && head.keeps_connection(text);
-        // A member of a balancer is another one each time, and a log may want to know more than is known then.
-        let is_simple = destination.attempt.is_none() && request.account.upstream.is_none();
+        // A member of a balancer is another one each time, a log may want to know more than is known then, and the first request of
+        // a client may want a connection of its own.
+        let is_simple = destination.attempt.is_none()
+            && request.account.upstream.is_none()
+            && !request.env.contains("proxy-initial-not-pooled");
         if !is_simple || !is_framed || body.len() > BODY_MAX {
             return None;
         }
@@ -80,7 +83,7 @@ impl Recurring for Exchanged {
     fn ask(self: Arc<Self>, ip: &str, start: Instant) -> Option<Box<dyn Asked>> {
         let stream = pool::take_stream(&self.destination.kind, self.keep, None)?;
         let mut expecting = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        expecting.exchange.begin(stream, |head| match &self.client {
+        expecting.exchange.begin(stream, start, |head| match &self.client {
             None => head.extend_from_slice(&self.request),
             Some(client) => {
                 head.extend_from_slice(&self.request[..client.start]);

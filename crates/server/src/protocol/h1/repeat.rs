@@ -16,7 +16,8 @@ use crate::exchange::Exchange;
 use crate::exchange::repeat::{Again, Begun, Recall, Recalled, SentHead};
 use crate::message::buffers;
 use crate::message::head::RequestHead;
-use crate::message::sent::Delimiter;
+use crate::message::response::Body;
+use crate::message::sent::{Delimiter, Persist};
 use crate::request::recurring::Recurrence;
 use crate::transport;
 
@@ -155,40 +156,45 @@ impl Http1Connection {
             Poll::Pending => return runtime::pending_without_worker(),
         };
         let Some(expecting) = self.expecting.take() else { return Poll::Ready(Stage::Closed) };
-        let answered = match is_expected {
-            true => self.send_expected(expecting),
-            false => Err(expecting),
-        };
-        Poll::Ready(answered.unwrap_or_else(|Expecting { mut exchange, asked, .. }| {
-            let is_wanted = exchange.slot.as_ref().is_some_and(|slot| slot.forget());
-            exchange.request.begin_at_handler(Recurrence::Begun(asked.into_begun(), is_wanted));
-            exchange.request.interim = self.interim.take();
-            self.unexpected = Some(Box::new(exchange));
-            Stage::Serve
-        }))
+        if is_expected {
+            return Poll::Ready(self.send_expected(expecting));
+        }
+        let Expecting { mut exchange, asked, .. } = expecting;
+        let is_wanted = exchange.slot.as_ref().is_some_and(|slot| slot.forget());
+        exchange.request.begin_at_handler(Recurrence::Begun(asked.into_begun(), is_wanted));
+        exchange.request.interim = self.interim.take();
+        self.unexpected = Some(Box::new(exchange));
+        Poll::Ready(Stage::Serve)
     }
 
-    /// Sends the response that was expected. `Err`: its head must be made anew.
-    fn send_expected(&mut self, expecting: Expecting) -> Result<Stage, Expecting> {
-        let Expecting { exchange, settled, asked, .. } = &expecting;
-        let (date, body) = asked.answer();
-        let persist = self.persist(&exchange.request, true);
-        let mut front = buffers::take();
-        if !settled.head.write_with(date, persist, &mut front) {
-            buffers::give(front);
-            return Err(expecting);
-        }
-        let (head_len, delimiter) = (front.len() as u64, Delimiter::Length(body.len() as u64));
-        front.extend_from_slice(body);
+    /// Sends the response that was expected.
+    fn send_expected(&mut self, expecting: Expecting) -> Stage {
         let Expecting { mut exchange, settled, asked, .. } = expecting;
         let request = &mut exchange.request;
-        settled.complete(request, asked.answer().0);
+        let (date, body) = asked.answer();
+        settled.complete(request, date);
+        let mut persist = self.persist(request, true);
+        let delimiter = Delimiter::Length(body.len() as u64);
+        let mut front = buffers::take();
+        let instead = match settled.head.write_with(date, persist, &mut front) {
+            true => None,
+            false => write_head(request, delimiter, persist, &mut front),
+        };
+        let head_len = front.len() as u64;
+        match instead {
+            None => front.extend_from_slice(body),
+            // Its head says so.
+            Some(_) => persist = Persist { keep: false, announce: None },
+        }
         asked.end();
         exchange.slot.iter().for_each(|slot| slot.confirm());
+        let request = &mut exchange.request;
         request.account.sent.keepalive = persist.keep;
         request.account.sent.head = Some((delimiter, persist));
         let linger = self.lingers(request);
-        let sending = Sending { exchange, outgoing: Outgoing::new(front, None), head_len, keep: persist.keep, linger };
-        Ok(self.send(Composed { sending, stream: None, chunked: false }))
+        let mut outgoing = Outgoing::new(front, None);
+        outgoing.push(instead.unwrap_or(Body::Empty));
+        let sending = Sending { exchange, outgoing, head_len, keep: persist.keep, linger };
+        self.send(Composed { sending, stream: None, chunked: false })
     }
 }

@@ -126,7 +126,9 @@ fn broken_files_are_no_responses() {
     let site = Site::with([("a", "the page")]);
     open_directories(&site, &["run", "run/cache"]);
     let server = Server::start(Mpm::chosen(test_name!())[0], &site, CONFIGURATION);
+    // Each child says what it finds first.
     server.allow("AH00706: Cannot read header file");
+    server.allow("AH00708: Cannot open data file");
     let ask = || {
         let response = server.get("/a");
         assert_eq!((response.status, response.text()), (200, "the page".into()));

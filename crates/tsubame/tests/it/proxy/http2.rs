@@ -143,6 +143,34 @@ fn requests_share_connections() {
     }
 }
 
+/// Clients that leave are no reason for the backend to close a connection on which others wait: after some of them, it takes no more
+/// requests, and the backend hears of a part of them only.
+#[test]
+fn clients_that_leave_do_no_harm_to_others() {
+    let site = Site::new();
+    let backend = Http2Backend::start(site.ip, SETTINGS);
+    let server = Server::start(Mpm::Percore, &site, &format!("{CONFIGURATION}{ONE_CHILD}"));
+    let mut frames = Frames::connect(site.address(), &[]);
+    let held = frames.get("/app/held");
+    until("the request", || (backend.waiting() == 1).then_some(()));
+    let left: Vec<u32> = (0..60).map(|_| frames.get("/app/endless")).collect();
+    until("the others", || (backend.requests.load(Ordering::Relaxed) == 61).then_some(()));
+    for stream in left {
+        frames.send(crate::harness::frames::RST_STREAM, 0, stream, &[0, 0, 0, 8]);
+    }
+    let resets = || backend.resets.lock().expect("no panic").clone();
+    until("the backend hears of it", || (resets().len() == 40).then_some(()));
+    assert_eq!(backend.connections.load(Ordering::Relaxed), 1);
+    assert_eq!(server.get("/app/bare").text(), "hi");
+    assert_eq!(backend.connections.load(Ordering::Relaxed), 2);
+    assert_eq!(backend.ended.load(Ordering::Relaxed), 0);
+    backend.let_go();
+    assert_eq!(frames.all(&[held]), [Ended::Answered(200, b"hi".to_vec())]);
+    until("the first connection ends", || (backend.ended.load(Ordering::Relaxed) == 1).then_some(()));
+    assert_eq!(resets(), [8; 40]);
+    backend.close_all();
+}
+
 /// A connection carries many requests, and a new one takes the place of one that the backend has closed. A request is sent again if the
 /// backend has not processed it, or if that does no harm.
 #[test]
@@ -178,6 +206,8 @@ fn connections_of_http2() {
         assert_eq!((connections(), client.get("/app/refused-once").status), (3, 200), "{mpm}");
         assert_eq!(client.get("/app/closes").status, 200, "{mpm}");
         assert_eq!(connections(), 4, "{mpm}");
+        assert_eq!(client.get("/app/leaves-thrice").status, 200, "{mpm}");
+        assert_eq!(connections(), 7, "{mpm}");
         let before = backend.requests.load(Ordering::Relaxed);
         server.announce("no response comes from");
         server.announce("AH00898: Error reading from remote server");
@@ -186,6 +216,17 @@ fn connections_of_http2() {
         for _ in 0..2 {
             let before = connections();
             assert_eq!(client.get("/once/bare").text(), "hi");
+            assert_eq!(connections(), before + 1);
+        }
+        // Whoever sends to a stream that is over, and does not stop, loses the connection. (Prefork has no worker for another client.)
+        if mpm == Mpm::Percore {
+            server.allow("the response is longer than its content-length");
+            assert_eq!(client.get("/app/bare").text(), "hi");
+            let before = connections();
+            let mut other = server.client();
+            other.send("GET /app/deaf HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            other.rest();
+            assert_eq!(client.get("/app/bare").text(), "hi");
             assert_eq!(connections(), before + 1);
         }
         backend.close_all();

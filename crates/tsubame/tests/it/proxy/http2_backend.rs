@@ -15,12 +15,16 @@ use crate::proxy::origin::{Listening, PORT};
 pub struct Http2Backend {
     /// How many connections have been made to it.
     pub connections: Arc<AtomicUsize>,
+    /// How many of them have ended.
+    pub ended: Arc<AtomicUsize>,
     /// How many requests have come to their end, or have been refused.
     pub requests: Arc<AtomicUsize>,
     /// The reasons of streams that were reset.
     pub resets: Arc<Mutex<Vec<u32>>>,
     /// The requests for `held` that wait for [`let_go`](Http2Backend::let_go), as connections and streams.
     waiting: Arc<Mutex<Vec<(TcpStream, u32)>>>,
+    /// How many requests for `leaves-thrice` were not processed.
+    left: Arc<AtomicUsize>,
     held: Arc<Mutex<Vec<TcpStream>>>,
     settings: &'static [(u16, u32)],
     ip: Ipv4Addr,
@@ -140,6 +144,7 @@ fn answer(name: &str, stream: u32, here: &str) -> Option<Vec<u8>> {
         }
         "pings" => often(3_000, frame(PING, 0, 0, b"12345678")),
         "settings" => often(3_000, frame(SETTINGS, 0, 0, b"")),
+        "deaf" => [plain(stream, "2"), often(64, frame(DATA, 0, stream, &[0; 16_000]))].concat(),
         "empty" => [plain(stream, "2"), often(3_000, frame(DATA, 0, stream, b""))].concat(),
         "garbage" => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         _ => return None,
@@ -153,9 +158,11 @@ impl Http2Backend {
         let listening = Arc::new(Listening(listener.try_clone().expect("clone")));
         let backend = Http2Backend {
             connections: Arc::default(),
+            ended: Arc::default(),
             requests: Arc::default(),
             resets: Arc::default(),
             waiting: Arc::default(),
+            left: Arc::default(),
             held: Arc::default(),
             settings,
             ip,
@@ -167,7 +174,10 @@ impl Http2Backend {
                 it.connections.fetch_add(1, Ordering::Relaxed);
                 it.held.lock().expect("no panic").push(stream.try_clone().expect("clone"));
                 let it = it.clone();
-                std::thread::spawn(move || it.serve(stream));
+                std::thread::spawn(move || {
+                    it.serve(stream);
+                    it.ended.fetch_add(1, Ordering::Relaxed);
+                });
             }
         });
         backend
@@ -247,6 +257,11 @@ impl Http2Backend {
             "held" => {
                 self.waiting.lock().expect("no panic").push((socket.try_clone().ok()?, stream));
                 return Some(());
+            }
+            "leaves-thrice" if self.left.fetch_add(1, Ordering::Relaxed) < 3 => {
+                frames.send(GOAWAY, 0, 0, &[0; 8]);
+                let _ = socket.shutdown(Shutdown::Both);
+                return None;
             }
             // The first request of a connection is answered.
             "leaves" | "closes" if number > 1 => {

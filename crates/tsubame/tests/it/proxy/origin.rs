@@ -176,7 +176,7 @@ impl Origin {
             } else {
                 stream.write_all(&answer[..length]).ok()?;
             }
-            if ends || name == "dated-and-gone" && count % 4 == 0 {
+            if ends || name == "dated-and-gone" && count.is_multiple_of(4) {
                 // Another descriptor of it is held.
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 return None;
@@ -190,12 +190,12 @@ fn dated(name: &str, count: usize, head: &str) -> Vec<u8> {
     let mut body = format!("{:02}", count % 100);
     let mut fields = String::new();
     match name {
-        "dated-in-lengths" if count % 3 == 0 => body.push_str("longer"),
-        "dated-otherwise" if count % 3 == 0 => fields.push_str("Set-Cookie: third=one\r\n"),
+        "dated-in-lengths" if count.is_multiple_of(3) => body.push_str("longer"),
+        "dated-otherwise" if count.is_multiple_of(3) => fields.push_str("Set-Cookie: third=one\r\n"),
         "dated-by-number" => fields = format!("X-Number: {count}\r\n"),
         "dated-twice" => fields.push_str("Date: Mon, 01 Jan 2001 00:00:00 GMT\r\n"),
         "dated-echo" => body = head.replace("\r\n", "\n"),
-        "dated-and-more" if count % 5 == 0 => body.push_str("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        "dated-and-more" if count.is_multiple_of(5) => body.push_str("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         _ => {}
     }
     let (second, length) = (count % 60, if name == "dated-and-more" { 2 } else { body.len() });

@@ -38,7 +38,7 @@ type Words = [AtomicU64; Counted::ALL.len()];
 static COUNTS: OnceLock<Shared<Words>> = OnceLock::new();
 
 /// Makes the places to count in, once for all configurations.
-pub(super) fn start(_: &Server) -> Result<(), String> {
+pub(crate) fn start(_: &Server) -> Result<(), String> {
     if COUNTS.get().is_none() {
         let counts = Shared::new(1).map_err(|error| format!("{}: no shared memory", sys::describe(&error)))?;
         // Only the parent comes here, and has one thread.
@@ -48,7 +48,7 @@ pub(super) fn start(_: &Server) -> Result<(), String> {
 }
 
 /// Counts one.
-pub(super) fn count(what: Counted) {
+pub(crate) fn count(what: Counted) {
     COUNTS.get().iter().for_each(|counts| _ = counts[0][what as usize].fetch_add(1, Relaxed));
 }
 
