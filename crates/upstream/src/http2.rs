@@ -1,7 +1,7 @@
 //! One request and its response over a connection that others may share, in HTTP/2 (RFC 9113).
 //!
 //! The request's body goes out while the response is awaited and read, as fast as the server opens its windows. What comes of the
-//! response waits here, at most a [window](link) of it, until it is asked for.
+//! response waits here, at most a [window](mod@link) of it, until it is asked for.
 
 mod link;
 mod links;

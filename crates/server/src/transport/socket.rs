@@ -28,7 +28,7 @@ impl Endpoint for Socket {
         sys::socket::local_address(&self.socket)
     }
 
-    /// Safe to call beside [`reset`](Transport::reset).
+    /// Safe to call beside [`poll_reset`](Transport::poll_reset).
     fn has_ended(&self) -> bool {
         sys::socket::has_ended(&self.socket).unwrap_or(true)
     }
