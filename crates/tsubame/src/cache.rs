@@ -24,7 +24,7 @@ pub(crate) static PAGE: HelpPage = HelpPage {
 
 The responses are those in the directories that CacheRoot names, of this server or of Apache. The server may run meanwhile.
 ",
-    column: 18,
+    column: 20,
     groups: &[
         (
             "Commands",
