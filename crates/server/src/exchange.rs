@@ -70,6 +70,7 @@ impl Exchange {
 
     /// Begins an exchange whose response is known: that of an earlier request.
     pub(crate) fn again(request: Box<Request>, repeat: Box<Repeat>, row: Row, so_far: u64) -> Exchange {
+        repeat.count();
         let exchange = Exchange { repeat: Some(repeat), is_repeat: true, ..Exchange::new(request, row) };
         exchange.show(so_far);
         exchange

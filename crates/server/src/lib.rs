@@ -46,6 +46,7 @@ pub use crate::phases::subject::{
     evaluate, evaluate_keeping, evaluate_string, evaluate_string_keeping, evaluate_waiting,
 };
 pub use crate::protocol::service::HttpService;
+pub use crate::request::Account;
 pub use crate::request::Client;
 pub use crate::request::StreamId;
 pub use crate::request::bounds::TEXT_MAX;
@@ -78,5 +79,6 @@ pub use request::hooks::{
 pub use request::phase::Phase;
 pub use request::recurring::{Asked, Recurring};
 pub use request::script_use::ScriptUse;
+pub use request::stored::Stored;
 pub use request::unique::{self, Unique};
 pub use request::upstream_use::UpstreamUse;

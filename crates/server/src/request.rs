@@ -20,6 +20,7 @@ pub(crate) mod prepared;
 mod recurrence;
 pub mod recurring;
 pub(crate) mod script_use;
+pub mod stored;
 mod template;
 mod tunnel;
 mod undecided;
@@ -49,6 +50,7 @@ pub use crate::message::sent::Sent;
 use crate::request::hooks::{Caching, Hooks};
 use crate::request::prepared::Prepared;
 use crate::request::recurring::Recurrence;
+use crate::request::stored::Stored;
 use crate::settings::core::CoreDir;
 use crate::settings::merge::{Layer, Merged};
 use crate::site::links::Links;
@@ -159,6 +161,8 @@ pub struct Request {
     pub(crate) may_prepare_others: bool,
     /// Whether its response may recur.
     pub(crate) recurrence: Recurrence,
+    /// The stored response with which a cache has answered it.
+    pub(crate) stored: Option<Arc<dyn Stored>>,
     /// The number of the settled response that it has had, which a later request may have.
     pub(crate) settled: Option<NonZeroU64>,
 }
@@ -216,6 +220,7 @@ impl Request {
             template: None,
             may_prepare_others: false,
             recurrence: Recurrence::None,
+            stored: None,
             settled: None,
         })
     }

@@ -30,14 +30,34 @@ pub(crate) struct Entry {
     pub(crate) asked: Fields,
 }
 
+/// How a response grows old.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ageing {
+    /// Its age when it came.
+    initial: Micros,
+    came: Micros,
+}
+
+impl Ageing {
+    /// Its age at a moment, in seconds.
+    pub(crate) fn at(self, now: Micros) -> i64 {
+        self.initial.saturating_add(now.saturating_sub(self.came)).max(0) / SECOND
+    }
+}
+
 impl Entry {
-    /// Its age, in seconds (RFC 9111 section 4.2.3).
+    /// Its age, in seconds.
     pub(crate) fn age(&self, now: Micros) -> i64 {
+        self.ageing().at(now)
+    }
+
+    /// How it grows old (RFC 9111 section 4.2.3).
+    pub(crate) fn ageing(&self) -> Ageing {
         let told = self.fields.get("Age").and_then(|text| text.trim().parse().ok()).unwrap_or(0_u32);
         let apparent = self.response_time.saturating_sub(self.date).max(0);
         let delay = self.response_time.saturating_sub(self.request_time);
         let initial = apparent.max(i64::from(told) * SECOND).saturating_add(delay);
-        initial.saturating_add(now.saturating_sub(self.response_time)).max(0) / SECOND
+        Ageing { initial, came: self.response_time }
     }
 
     /// How long it is fresh, in seconds. What a shared cache is told goes before what all are told.

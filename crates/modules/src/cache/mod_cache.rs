@@ -9,6 +9,7 @@ mod fields;
 mod freshness;
 mod invalidate;
 mod key;
+mod lasting;
 mod lock;
 mod mark;
 mod passed;

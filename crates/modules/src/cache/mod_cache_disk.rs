@@ -8,15 +8,19 @@ mod inventory;
 mod paths;
 mod settings;
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use conf::directive::Args::Take1;
 use conf::values::{atoi, number};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row, shown};
+use runtime::tick::Look;
 use server::{FilePart, Hook, Module, Request};
+use sys::file::Meta;
 
 use self::draft::{DiskDraft, Stored};
 use self::paths::{Paths, Root};
@@ -24,7 +28,7 @@ use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE,
 use super::complaint::complain;
 use super::entry::Entry;
 use super::format::{self, Head, Identity, Layout};
-use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage};
+use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage, Watch};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_disk_module", source: "mod_cache_disk.c", linked: false, directives: DIRECTIVES },
@@ -111,11 +115,15 @@ fn find(request: &Request, key: &str) -> Result<Found, Missing> {
         }
         Ok(head) => Some(head),
     };
-    let (paths, head) = match read(&primary).ok_or(Missing::Key)? {
+    let (first, seen) = read(&primary).ok_or(Missing::Key)?;
+    let mut watched = vec![(primary.header.clone(), seen)];
+    let (paths, head) = match first {
         Head::Response(head) => (primary, head),
         Head::Variants(names) => {
             let paths = root.variant(&primary, &names, &key, |name| request.header_joined(name));
-            match read(&paths).ok_or(Missing::Variant)? {
+            let (head, seen) = read(&paths).ok_or(Missing::Variant)?;
+            watched.push((paths.header.clone(), seen));
+            match head {
                 Head::Response(head) => (paths, head),
                 Head::Variants(_) => return Err(Missing::Variant),
             }
@@ -131,7 +139,11 @@ fn find(request: &Request, key: &str) -> Result<Found, Missing> {
         None if entry.header_only => Content::Unsent(length),
         None => Content::Bytes(Bytes::new()),
         Some(identity) => match open(&paths, identity, length) {
-            Ok(content) => content.ok_or(Missing::Key)?,
+            Ok(opened) => {
+                let (content, seen) = opened.ok_or(Missing::Key)?;
+                watched.push((paths.data.clone(), seen));
+                content
+            }
             Err(error) => {
                 let text = format!("AH00708: Cannot open data file {}", paths.data.display());
                 complain(request.vhost, "cache_disk", Some(&error), &text);
@@ -140,7 +152,16 @@ fn find(request: &Request, key: &str) -> Result<Found, Missing> {
         },
     };
     let place = Stored { root, key: key.into_owned(), paths, identity, vary: entry.fields.joined("Vary") };
-    Ok(Found { entry, content, place: Box::new(place) })
+    Ok(Found { entry, content, place: Box::new(place), watch: watch(&watched) })
+}
+
+/// Whether these files are as they were read: whoever stores something replaces them.
+fn watch(files: &[(PathBuf, Meta)]) -> Option<Watch> {
+    let c_path = |path: &PathBuf| CString::new(path.as_os_str().as_bytes()).ok();
+    let files = files.iter().map(|(path, meta)| Some((c_path(path)?, *meta))).collect::<Option<Vec<_>>>()?;
+    let look = Look::default();
+    let is_there = move |(path, meta): &(CString, Meta)| sys::file::stat(path).is_ok_and(|now| now == *meta);
+    Some(Box::new(move |account| account.shares(&look, || files.iter().all(&is_there))))
 }
 
 fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Option<Box<dyn Draft>> {
@@ -174,30 +195,32 @@ fn root(request: &Request) -> Option<Root> {
     root
 }
 
-fn read(paths: &Paths) -> io::Result<Head> {
+/// The head of a response, and the file that it is in.
+fn read(paths: &Paths) -> io::Result<(Head, Meta)> {
     let mut bytes = Vec::with_capacity(2048);
-    File::open(&paths.header)?.take(HEAD_MAX).read_to_end(&mut bytes)?;
-    let head = Head::decode(Layout::File, &bytes).map(|(head, _)| head);
+    let file = File::open(&paths.header)?;
+    let meta = sys::file::fstat(&file)?;
+    file.take(HEAD_MAX).read_to_end(&mut bytes)?;
+    let head = Head::decode(Layout::File, &bytes).map(|(head, _)| (head, meta));
     head.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The body of a response. `None`: the file belongs to another head, or is not complete.
-fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Option<Content>> {
+/// The body of a response, and its file. `None`: the file belongs to another head, or is not complete.
+fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Option<(Content, Meta)>> {
     let mut file = File::open(&paths.data)?;
-    let meta = file.metadata()?;
-    if (meta.ino(), meta.dev()) != (identity.inode, identity.device)
-        || length.is_some_and(|length| length != meta.len())
-    {
+    let meta = sys::file::fstat(&file)?;
+    if (meta.ino, meta.dev) != (identity.inode, identity.device) || length.is_some_and(|length| length != meta.size) {
         return Ok(None);
     }
-    Ok(Some(match meta.len() {
+    let content = match meta.size {
         length @ ..=SMALL => {
             let mut bytes = Vec::with_capacity(length as usize);
             file.read_to_end(&mut bytes)?;
             Content::Bytes(bytes.into())
         }
         length => Content::File(FilePart { file: std::sync::Arc::new(file.into()), offset: 0, length }),
-    }))
+    };
+    Ok(Some((content, meta)))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use conf::directive::Args::Take1;
 use conf::values::number;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row, shown};
 use runtime::HelperProcess;
-use server::module::{NamedCache, OBJECT_MAX, shared_caches};
-use server::{HelperHook, Hook, Module, Request, Server, Waiting};
+use server::module::{NamedCache, OBJECT_MAX, Unchanged, shared_caches};
+use server::{Account, HelperHook, Hook, Module, Request, Server, Waiting};
 use sys::cred::Identity;
 
 use self::object::{Keeper, ObjectDraft, StoredObject, USER, name, variant};
@@ -24,7 +24,7 @@ use self::settings::{MAX_SIZE, MAX_TIME, MIN_TIME, READ_SIZE, READ_TIME, Socache
 use super::complaint::complain;
 use super::entry::{Entry, SECOND};
 use super::format::{Head, Layout, Stored};
-use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage};
+use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage, Watch};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
@@ -121,18 +121,23 @@ fn find<'a>(request: &'a Request, key: &'a str) -> Waiting<'a, Result<Found, Mis
 
 async fn look(request: &Request, keeper: Keeper) -> io::Result<Result<Found, Missing>> {
     let mut own = name(&keeper.key);
+    // Before they are read: a later change is seen.
+    let mut watched = vec![keeper.cache.watch(&own)];
     let mut object = keeper.cache.get(&own).await?;
     let mut missing = Missing::Key;
     if let Some((Head::Variants(names), _)) = object.as_deref().and_then(|bytes| Head::decode(Layout::Object, bytes)) {
         own = variant(&names, &keeper.key, |name| request.header_joined(name));
+        watched.push(keeper.cache.watch(&own));
         object = keeper.cache.get(&own).await?;
         missing = Missing::Variant;
     }
-    Ok(object.and_then(|object| read(request, keeper, own, &object)).ok_or(missing))
+    let watched: Option<Vec<Unchanged>> = watched.into_iter().collect();
+    let watch = watched.map(|all| Box::new(move |_: &Account| all.iter().all(|is_same| is_same())) as Watch);
+    Ok(object.and_then(|object| read(request, keeper, own, &object, watch)).ok_or(missing))
 }
 
 /// The response in an object, if it is the one for this key.
-fn read(request: &Request, keeper: Keeper, own: Vec<u8>, object: &Bytes) -> Option<Found> {
+fn read(request: &Request, keeper: Keeper, own: Vec<u8>, object: &Bytes, watch: Option<Watch>) -> Option<Found> {
     let (Head::Response(stored), body) = Head::decode(Layout::Object, object)? else { return None };
     let Stored { key, entry, .. } = *stored;
     let body = object.slice_ref(body);
@@ -144,7 +149,7 @@ fn read(request: &Request, keeper: Keeper, own: Vec<u8>, object: &Bytes) -> Opti
     let content = if entry.header_only { Content::Unsent(length) } else { Content::Bytes(body.clone()) };
     let keeper = Keeper { lifetime: lifetime(request, &entry), ..keeper };
     let place = StoredObject { keeper, name: own, vary: entry.fields.joined("Vary"), body };
-    Some(Found { entry, content, place: Box::new(place) })
+    Some(Found { entry, content, place: Box::new(place), watch })
 }
 
 fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Option<Box<dyn Draft>> {

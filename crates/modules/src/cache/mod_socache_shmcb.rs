@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use conf::ModuleInfo;
 use conf::values::strtol;
-use server::module::{ObjectCache, Opening, SharedCache};
+use server::module::{ObjectCache, Opening, SharedCache, Unchanged};
 use server::{Hook, Module, Waiting};
 
 use self::ring::Ring;
@@ -98,5 +98,9 @@ impl ObjectCache for Shmcb {
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>> {
         self.0.remove(key);
         Box::pin(ready(Ok(())))
+    }
+
+    fn watch(&self, key: &[u8]) -> Option<Unchanged> {
+        Ring::watch(self.0.clone(), key)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use bytes::Bytes;
-use server::{Body, BodyStream, FilePart, Piece, Request, Waiting};
+use server::{Account, Body, BodyStream, FilePart, Piece, Request, Waiting};
 
 use super::entry::Entry;
 
@@ -71,7 +71,12 @@ pub(crate) struct Found {
     pub(crate) entry: Entry,
     pub(crate) content: Content,
     pub(crate) place: Box<dyn Place>,
+    /// `None`: whether it is still there cannot be told at once.
+    pub(crate) watch: Option<Watch>,
 }
+
+/// Whether a request with this account, which asks the same, would find the same response.
+pub(crate) type Watch = Box<dyn Fn(&Account) -> bool + Send + Sync>;
 
 /// The body of a stored response.
 #[derive(Clone)]

@@ -26,6 +26,7 @@ mod inbox;
 mod sent_head;
 mod settled;
 mod size;
+mod stored;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -50,6 +51,7 @@ use self::inbox::Inbox;
 pub(crate) use self::sent_head::SentHead;
 pub(crate) use self::settled::{Settled, Slot};
 use self::size::{HEAD_MAX, text_of};
+use self::stored::KeptStored;
 use crate::exchange::describe::Shown;
 use crate::message::head::RequestHead;
 use crate::message::response::{Body, FilePart};
@@ -129,6 +131,8 @@ enum Repeated {
     File { file: Weak<CachedFile>, path: CString, part: Option<Range<u64>>, walked: Arc<Walked> },
     /// The page of a redirect that was decided before anything was looked at.
     Redirect(Bytes),
+    /// What a cache has answered.
+    Stored(KeptStored),
     /// Each request has another one, which a handler makes.
     Prepared,
 }
@@ -470,14 +474,20 @@ impl<'a> Recall<'a> {
     fn again(&mut self, Remembered { mut request, mut repeat }: Remembered) -> Option<Again> {
         let start = *self.arrived.get_or_insert_with(Instant::now);
         request.account = Account::new(start).announced_in(self.tick);
-        let body = repeat.content.of(&request)?;
+        let body = match &mut repeat.content {
+            Repeated::Stored(kept) => kept.renew(&mut request, &mut repeat.head)?,
+            content => {
+                let body = content.of(&request)?;
+                if let SentHead::Http1 { .. } = repeat.head {
+                    with_date(request.account.time, |date| repeat.head.tell(date));
+                }
+                body
+            }
+        };
         repeat.nobody = Some(mem::replace(&mut request.client, self.client.clone()));
         request.data.stream = self.stream;
         *request.made.get_mut() = repeat.made;
         repeat.renew(&mut request);
-        if let SentHead::Http1 { text, date, .. } = &mut repeat.head {
-            with_date(request.account.time, |now| text[*date..*date + now.len()].copy_from_slice(now));
-        }
         Some(Again { request, repeat, body })
     }
 }
@@ -534,15 +544,9 @@ fn renewed(request: &Request) -> Vec<(&'static str, WriteVariable)> {
 
 /// Whether the file and the way to it are as they were, by the same questions that the phases ask.
 fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> bool {
-    let Account { tick, start, .. } = request.account;
-    let is_there = file.look.holds(tick, start) || {
-        let same = sys::file::stat(path).is_ok_and(|meta| meta == file.meta);
-        if same {
-            file.look.renew(start);
-        }
-        same
-    };
-    is_there && walked.way.as_ref().is_none_or(|way| way.holds(&request.server.watched, tick, start))
+    let Request { account, server, .. } = request;
+    account.shares(&file.look, || sys::file::stat(path).is_ok_and(|meta| meta == file.meta))
+        && walked.way.as_ref().is_none_or(|way| way.holds(&server.watched, account.tick, account.start))
 }
 
 impl Repeat {
@@ -650,6 +654,13 @@ impl Repeat {
         Begun { request, shown: self.shown.clone(), slot, settled }
     }
 
+    /// A request gets the response.
+    pub(crate) fn count(&self) {
+        if let Repeated::Stored(kept) = &self.content {
+            kept.count();
+        }
+    }
+
     /// Remembers a request that has ended.
     pub(crate) fn remember(mut self: Box<Repeat>, mut request: Box<Request>) {
         if let Some(template) = request.template.take() {
@@ -684,6 +695,12 @@ impl Repeated {
     fn content(request: &Request, body: &Body) -> Option<Repeated> {
         let Request { data, mapped, response, .. } = request;
         let is_bodyless = data.header_only || http::status::is_bodyless(response.status());
+        let looked = mapped.kept.is_some() || mapped.walked.is_some() || mapped.is_directory;
+        if let Some(stored) = &request.stored {
+            // Nobody would look at the file again.
+            let is_kept = !looked && matches!(response.status(), 200 | 206 | 304);
+            return is_kept.then(|| KeptStored::of(request, stored, body)).flatten().map(Repeated::Stored);
+        }
         match (response.status(), &mapped.served) {
             (200 | 206 | 304, Some(file)) => {
                 let walked = mapped.walked.clone()?;
@@ -697,15 +714,12 @@ impl Repeated {
                 let (file, path) = (Arc::downgrade(file), c_path(&mapped.filename)?);
                 (is_small && !mapped.is_directory).then_some(Repeated::File { file, path, part, walked })
             }
-            (301 | 302 | 303 | 307 | 308, None) => {
-                let looked = mapped.kept.is_some() || mapped.walked.is_some() || mapped.is_directory;
-                match body {
-                    _ if looked => None,
-                    Body::Empty if is_bodyless => Some(Repeated::Redirect(Bytes::new())),
-                    Body::Bytes(bytes) if bytes.len() <= TEXT_MAX => Some(Repeated::Redirect(bytes.clone())),
-                    _ => None,
-                }
-            }
+            (301 | 302 | 303 | 307 | 308, None) => match body {
+                _ if looked => None,
+                Body::Empty if is_bodyless => Some(Repeated::Redirect(Bytes::new())),
+                Body::Bytes(bytes) if bytes.len() <= TEXT_MAX => Some(Repeated::Redirect(bytes.clone())),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -715,6 +729,7 @@ impl Repeated {
         match self {
             Repeated::File { path, .. } => path.count_bytes(),
             Repeated::Redirect(page) => page.len(),
+            Repeated::Stored(kept) => kept.len(),
             Repeated::Prepared => size_of::<Prepared>(),
         }
     }
@@ -724,7 +739,7 @@ impl Repeated {
         let (file, path, part, walked) = match self {
             Repeated::Redirect(page) if page.is_empty() => return Some(Body::Empty),
             Repeated::Redirect(page) => return Some(Body::Bytes(page.clone())),
-            Repeated::Prepared => return None,
+            Repeated::Stored(_) | Repeated::Prepared => return None,
             Repeated::File { file, path, part, walked } => (file.upgrade()?, path, part, walked),
         };
         if !holds(request, &file, path, walked) {

@@ -30,7 +30,15 @@ pub trait ObjectCache: Send + Sync {
 
     /// Removes the object under a key, if there is one.
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>>;
+
+    /// Watches the object that is under a key now. `None`: there is none, or that would have to be asked of others each time.
+    fn watch(&self, _key: &[u8]) -> Option<Unchanged> {
+        None
+    }
 }
+
+/// Whether the object under a key is the one that it was: not another one, and not forgotten.
+pub type Unchanged = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A kind of cache that a module offers.
 pub struct SharedCache {

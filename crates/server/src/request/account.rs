@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use runtime::tick::Look;
 use sys::time::Instant;
 
 use crate::message::sent::Sent;
@@ -57,6 +58,18 @@ impl Account {
     /// For a request that this tick has announced, if one has.
     pub(crate) fn announced_in(self, tick: Option<NonZeroU64>) -> Account {
         Account { tick, ..self }
+    }
+
+    /// Whether what was looked at is as it was. `ask` asks that, unless the response to another request of this one's tick also
+    /// holds for this one.
+    pub fn shares(&self, look: &Look, ask: impl FnOnce() -> bool) -> bool {
+        look.holds(self.tick, self.start) || {
+            let is_same = ask();
+            if is_same {
+                look.renew(self.start);
+            }
+            is_same
+        }
     }
 
     /// For a request on behalf of this one: its messages are logged as this one's.

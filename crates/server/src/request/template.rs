@@ -104,6 +104,7 @@ impl Request {
             self.body = RequestBody::default();
             (self.kept_body, self.page, self.caching, self.interim, self.prepared) = (None, None, None, None, None);
             self.recurrence = Recurrence::None;
+            self.stored = None;
         }
         if self.data.uri.capacity() + self.mapped.filename.capacity() > TEXT_MAX {
             return;
@@ -168,6 +169,7 @@ impl Request {
             template: _,
             may_prepare_others: _,
             recurrence: _,
+            stored: _,
             settled: _,
         } = other;
         (self.hooks, self.server, self.vhost) = (hooks, server, vhost);
@@ -189,6 +191,7 @@ impl Request {
         self.template = None;
         self.may_prepare_others = false;
         self.recurrence = Recurrence::None;
+        self.stored = None;
         self.settled = None;
     }
 

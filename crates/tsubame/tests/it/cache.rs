@@ -3,6 +3,7 @@
 mod filters;
 mod inventory;
 mod objects;
+mod repeats;
 mod same_as_apache;
 mod status;
 mod storage;

@@ -32,15 +32,31 @@ pub(super) fn judge(entry: &Entry, client: &Control, ignores: bool, now: Micros)
         return Freshness::Stale;
     }
     let (age, lifetime) = (entry.age(now), entry.lifetime());
-    let wanted = client.max_age.filter(|_| !ignores).map_or(lifetime, |wanted| wanted.min(lifetime));
     let may_be_stale = client.max_stale && !own.forbids_stale() && own.s_maxage.is_none();
     let stale = if may_be_stale { client.max_stale_value.unwrap_or(ANY_STALE) } else { 0 };
-    let fresh = client.min_fresh.filter(|_| !ignores).unwrap_or(0);
-    if age >= wanted.saturating_add(stale) - fresh {
+    if age >= limit(entry, client, ignores).saturating_add(stale) {
         return Freshness::Stale;
     }
-    let is_told = own.s_maxage.or(own.max_age).is_some() || entry.fields.contains("Expires");
-    Freshness::Fresh { age, is_stale: age >= lifetime, is_guess: !is_told && age > DAY }
+    Freshness::Fresh { age, is_stale: age >= lifetime, is_guess: is_guessed(entry) && age > DAY }
+}
+
+/// The age from which on a response is not fresh enough for a request, in seconds.
+fn limit(entry: &Entry, client: &Control, ignores: bool) -> i64 {
+    let lifetime = entry.lifetime();
+    let wanted = client.max_age.filter(|_| !ignores).map_or(lifetime, |wanted| wanted.min(lifetime));
+    wanted.saturating_sub(client.min_fresh.filter(|_| !ignores).unwrap_or(0))
+}
+
+/// Whether the lifetime of a response is a guess.
+fn is_guessed(entry: &Entry) -> bool {
+    let own = &entry.control;
+    own.s_maxage.or(own.max_age).is_none() && !entry.fields.contains("Expires")
+}
+
+/// The age from which on a fresh response does not answer such a request any more, or only with a warning; in seconds.
+pub(super) fn until(entry: &Entry, client: &Control, ignores: bool) -> i64 {
+    let limit = limit(entry, client, ignores);
+    if is_guessed(entry) { limit.min(DAY + 1) } else { limit }
 }
 
 /// Whether a stale response may go out for this reason: the origin allows so many seconds for it.

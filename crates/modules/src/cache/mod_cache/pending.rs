@@ -266,7 +266,7 @@ fn control_of(fields: &Fields, stale: Option<&Entry>) -> Control {
 
 /// Takes over what a `304` says about a stored response, which goes out.
 async fn refresh(request: &mut Request, stale: Stale, entry: Entry, new: &Fields) -> (Entry, Content) {
-    let Stale { found: Found { entry: old, content, place }, changed } = stale;
+    let Stale { found: Found { entry: old, content, place, .. }, changed } = stale;
     let fields = without_unstored(request, updated(&old.fields, new));
     let entry = Entry { status: old.status, header_only: old.header_only, asked: old.asked, fields, ..entry };
     let is_kept = work(request, place.refresh(entry.clone())).await.is_ok();

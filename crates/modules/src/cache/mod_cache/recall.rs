@@ -14,7 +14,7 @@ use super::pending::{Pending, Stale};
 use super::queue::End;
 use super::report::{Forward, Outcome, Why, report, tell};
 use super::settings::CacheServer;
-use super::{key, storages};
+use super::{key, lasting, storages};
 use crate::cache::control::Control;
 use crate::cache::entry::{Entry, Micros};
 use crate::cache::storage::{Found, Missing, Storage};
@@ -29,8 +29,15 @@ pub(super) fn now() -> Micros {
 
 /// Answers a request with a stored response. `Declined`: the origin answers, and the request may have the cache go along.
 pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResult {
-    // Another request may find another response.
-    request.asks_beyond_head();
+    let result = answer(request, moment).await;
+    if !request.is_answered_from_store() {
+        // Another request may find another response.
+        request.asks_beyond_head();
+    }
+    result
+}
+
+async fn answer(request: &mut Request, moment: Moment) -> HandlerResult {
     let storages = storages::of(request);
     if storages.is_empty() {
         return pass(request, Why::Bypass);
@@ -64,9 +71,13 @@ pub(super) async fn recall(request: &mut Request, moment: Moment) -> HandlerResu
         let looked =
             if reloads { Looked::Miss(Why::Request) } else { look(request, &storages, &key, &client, ignores).await };
         let (stale, why) = match looked {
-            Looked::Fresh(found, warnings) => {
+            Looked::Fresh(mut found, warnings) => {
                 if let Some(elsewhere) = elsewhere {
                     elsewhere.found();
+                }
+                let is_plain = !has_mark && collapsed.is_none() && warnings == [None, None];
+                if let Some(watch) = found.watch.take().filter(|_| is_plain) {
+                    lasting::offer(request, &found.entry, watch, &client, moment);
                 }
                 return hit(request, found, has_mark, collapsed.is_some(), warnings);
             }

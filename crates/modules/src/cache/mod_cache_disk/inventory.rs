@@ -106,7 +106,7 @@ fn clean(root: &Path, most: u64) -> io::Result<Cleaned> {
     walk(&root.directory, DEPTH_MAX, &mut |path| lists.push(path.to_path_buf()))?;
     for header in lists {
         let paths = Paths::of_header(&header);
-        if matches!(read(&paths), Ok(Head::Variants(_))) && !paths.variants.exists() {
+        if matches!(read(&paths), Ok((Head::Variants(_), _))) && !paths.variants.exists() {
             remove_one(&root, &paths)?;
         }
     }
@@ -135,7 +135,7 @@ fn walk(directory: &Path, depth: usize, see: &mut dyn FnMut(&Path)) -> io::Resul
 /// The response with this head. `None`: it is a list of variants, or no head.
 fn response(header: &Path, now: Micros) -> Option<Stored> {
     let paths = Paths::of_header(header);
-    let Ok(Head::Response(head)) = read(&paths) else { return None };
+    let Ok((Head::Response(head), _)) = read(&paths) else { return None };
     let size = |path: &Path| fs::symlink_metadata(path).map_or(0, |meta| meta.len());
     let entry = &head.entry;
     let age = entry.age(now);

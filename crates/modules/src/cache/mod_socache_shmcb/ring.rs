@@ -5,9 +5,11 @@
 //! the segment; reading copies without it, and looks afterwards whether the object is still there.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use server::module::Unchanged;
 use sha2::{Digest, Sha256};
 use sys::shared_lock;
 use sys::shm::Shared;
@@ -111,6 +113,19 @@ impl Ring {
         bytes.truncate(found.bytes);
         // Somebody may have overwritten it meanwhile.
         look().filter(|still| *still == found).map(|_| bytes)
+    }
+
+    /// Whether there still is the object that is under a key now: each change puts another one in another place. `None`: there is
+    /// none.
+    pub(super) fn watch(ring: Arc<Ring>, key: &[u8]) -> Option<Unchanged> {
+        let key = digest(key);
+        let look = move |ring: &Ring| {
+            let segment = ring.segment(&key);
+            let _held = segment.lock()?;
+            segment.find(&key)
+        };
+        let found = look(&ring)?;
+        Some(Box::new(move || look(&ring) == Some(found)))
     }
 
     /// Stores an object for so many seconds. `false`: it is too large, or the memory cannot be locked.
@@ -226,6 +241,24 @@ mod tests {
         let most = ring.most();
         assert!(ring.put(b"a", &vec![1; most], 100) && !ring.put(b"a", &vec![1; most + 1], 100));
         assert_eq!(ring.get(b"a"), Some(vec![1; most]));
+    }
+
+    #[test]
+    fn changes_are_seen() {
+        let ring = Arc::new(Ring::new(8192).expect("memory"));
+        let watch = |key: &[u8]| Ring::watch(ring.clone(), key);
+        assert!(watch(b"a").is_none() && ring.put(b"a", b"one", 100));
+        let is_same = watch(b"a").expect("an object");
+        assert!(is_same() && ring.put(b"b", b"two", 100) && is_same());
+        // Another object, even if it is equal.
+        assert!(ring.put(b"a", b"one", 100) && !is_same());
+        let is_same = watch(b"a").expect("an object");
+        ring.remove(b"a");
+        assert!(!is_same());
+        assert!(ring.put(b"a", b"", 100));
+        let is_same = watch(b"a").expect("an object");
+        (0..100).for_each(|_| assert!(ring.put(b"b", &vec![0; ring.most()], 100)));
+        assert!(!is_same(), "it was overwritten");
     }
 
     /// Threads that read and write at the same time never see a part of one object and a part of another.

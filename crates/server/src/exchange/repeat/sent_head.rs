@@ -15,8 +15,8 @@ use crate::request::fields_out::FieldSink;
 pub(crate) enum SentHead {
     Http1 {
         text: Vec<u8>,
-        /// Where its date is.
-        date: usize,
+        /// Where it tells the present: its date, or the age of a stored response.
+        present: Range<usize>,
         /// Where it says how many more requests the connection may carry, if it does.
         left: Option<Range<usize>>,
         /// What it says about the connection.
@@ -31,29 +31,41 @@ pub(crate) enum SentHead {
 }
 
 impl SentHead {
-    /// That of a response over HTTP/1. `None`: it has no date.
-    pub(crate) fn http1(text: &[u8], persist: Persist, wish: Persistence) -> Option<SentHead> {
-        const DATE: &[u8] = b"\r\nDate: ";
-        let date = memchr::memmem::find(text, DATE)? + DATE.len();
+    /// That of a response over HTTP/1. `None`: it does not tell the present in one place.
+    pub(crate) fn http1(request: &Request, text: &[u8], persist: Persist, wish: Persistence) -> Option<SentHead> {
+        // The first date is the server's, or that of another server; nobody but a cache tells an age.
+        let present = match request.stored {
+            None => places_of(text, b"\r\nDate: ").next()?,
+            Some(_) => only(places_of(text, b"\r\nAge: "))?,
+        };
         let left = persist.announce.and_then(|(timeout, left)| {
             let (start, left) = (format!("\r\nKeep-Alive: timeout={timeout}, max="), left?.to_string());
             // The configuration may set such a field, too.
-            let mut all = memchr::memmem::find_iter(text, &start).map(|at| at + start.len());
-            all.next().filter(|_| all.next().is_none()).map(|at| at..at + left.len())
+            only(places_of(text, start.as_bytes())).map(|at| at.start..at.start + left.len())
         });
-        Some(SentHead::Http1 { text: text.to_vec(), date, left, persist, wish })
+        Some(SentHead::Http1 { text: text.to_vec(), present, left, persist, wish })
     }
 
     /// The date in a head of HTTP/1, if it has this length.
     pub(super) fn date(&self, length: usize) -> Option<&[u8]> {
-        let SentHead::Http1 { text, date, .. } = self else { return None };
-        text.get(*date..date + length).filter(|_| text.get(date + length) == Some(&b'\r'))
+        let SentHead::Http1 { text, present, .. } = self else { return None };
+        Some(&text[present.clone()]).filter(|date| date.len() == length)
+    }
+
+    /// Tells the present in a head of HTTP/1. `false`: there is no room for as much text.
+    pub(super) fn tell(&mut self, now: &[u8]) -> bool {
+        let SentHead::Http1 { text, present, .. } = self else { return false };
+        let has_room = present.len() == now.len();
+        if has_room {
+            text[present.clone()].copy_from_slice(now);
+        }
+        has_room
     }
 
     /// Like [`write`](Self::write), with this date, which is as long as that of the head.
     pub(crate) fn write_with(&self, date: &[u8], persist: Persist, out: &mut Vec<u8>) -> bool {
-        let SentHead::Http1 { date: at, .. } = self else { return false };
-        let at = out.len() + at;
+        let SentHead::Http1 { present, .. } = self else { return false };
+        let at = out.len() + present.start;
         let is_written = self.write(persist, out);
         if let Some(place) = out.get_mut(at..at + date.len()).filter(|_| is_written) {
             place.copy_from_slice(date);
@@ -82,8 +94,11 @@ impl SentHead {
         }
     }
 
-    /// That of a response over HTTP/2. `None`: it cannot be sent again.
+    /// That of a response over HTTP/2. `None`: it cannot be sent again, as one whose age would change.
     pub(crate) fn http2(request: &Request, length: Option<u64>) -> Option<SentHead> {
+        if request.stored.is_some() {
+            return None;
+        }
         let mut recorder = Recorder { fields: FieldList::default(), length };
         request.fields_out(&mut recorder).ok()?;
         let fields = recorder.fields;
@@ -99,6 +114,19 @@ impl SentHead {
             SentHead::Another => 0,
         }
     }
+}
+
+/// Where in a head there are values of a field: what follows `start`, up to the end of the line.
+fn places_of(text: &[u8], start: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    memchr::memmem::find_iter(text, start).filter_map(move |at| {
+        let at = at + start.len();
+        memchr::memchr(b'\r', &text[at..]).map(|length| at..at + length)
+    })
+}
+
+/// The only one of some places.
+fn only(mut places: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
+    places.next().filter(|_| places.next().is_none())
 }
 
 /// Records the fields of a response.

@@ -100,8 +100,8 @@ impl Slot {
             return;
         }
         let Some(date) = response.headers_out.place("Date") else { return };
-        let Some(head) =
-            SentHead::http1(head, persist, wish).filter(|head| head.date(known.date().len()) == Some(known.date()))
+        let Some(head) = SentHead::http1(request, head, persist, wish)
+            .filter(|head| head.date(known.date().len()) == Some(known.date()))
         else {
             return;
         };

@@ -121,7 +121,7 @@ impl Http1Connection {
         if let Some(key) = key.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {
             let head = match request.prepared {
                 Some(_) => Some(SentHead::Another),
-                None => SentHead::http1(&front, persist, self.wish),
+                None => SentHead::http1(request, &front, persist, self.wish),
             };
             exchange.repeat = head.and_then(|head| Repeat::of(key, request, head, None, &body, delimiter));
         }

@@ -1,0 +1,204 @@
+//! A stored response that answers one request after the other, mostly without a look into the storage, is always the one that the
+//! storage has, at its present age.
+//!
+//! `ForensicLog` writes a line for each request, so with it the storage is asked each time: the same configuration with and without
+//! this line must answer alike.
+
+use super::open_directories;
+use crate::harness::chance::{Chance, seeds};
+use crate::harness::mpm::{Mpm, test_name};
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::harness::wait::until;
+use crate::harness::wire::Response;
+
+const CONFIGURATION: &str = "MaxKeepAliveRequests 0\nCacheHeader On\nCacheDisable /app/never\nCacheIgnoreHeaders X-None\nCacheStorePrivate Off\n\
+    CacheKeyBaseURL http://k.example\nCacheRoot ${ROOT}/run/cache\nCacheLockPath ${ROOT}/run/lock\nCacheSocache shmcb:x(1000000)\n\
+    CacheEnable disk /app/disk\nCacheEnable socache /app/memory\nScriptAlias /app ${ROOT}/cgi-bin/app\n\
+    <Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\nLogFormat \"%U %{cache-status}e %{Age}o\" own\n\
+    CustomLog logs/own own\n<Location /metrics>\nSetHandler metrics\n</Location>\n<IfModule mod_deflate.c>\nAddOutputFilterByType DEFLATE text/html\n</IfModule>\n";
+
+/// The query says `Cache-Control`, but for `;`; the path what kind of response it is.
+const SCRIPT: &str = "#!/bin/sh\n\
+    [ \"$REQUEST_METHOD\" = GET ] || { printf 'Content-Type: a/b\\n\\nchanged'; exit; }\n\
+    [ -n \"$HTTP_IF_NONE_MATCH\" ] && { printf 'Status: 304\\nETag: \"a\"\\n\\n'; exit; }\n\
+    case $PATH_INFO in */varies) echo 'Vary: X-C';; */tagged) echo 'ETag: \"a\"';; */cookie) echo 'Set-Cookie: a=b';; \
+    */gone) echo 'Status: 404';; */moved) echo 'Status: 301'; echo 'Location: /x';; esac\n\
+    printf 'Cache-Control: %s\\nContent-Type: text/html\\nAge: %s\\n\\n<p>the %s %s' \"$QUERY_STRING\" \"${HTTP_X_AGE:-7}\" \
+    \"$PATH_INFO\" \"$HTTP_X_C\"\n";
+
+/// What is asked for.
+const PATHS: &[&str] = &[
+    "plain?max-age=600",
+    "plain?max-age=600",
+    "tagged?max-age=600",
+    "varies?max-age=600",
+    "varies?max-age=600",
+    "cookie?max-age=600",
+    "gone?max-age=600",
+    "moved?max-age=600",
+    "plain?max-age=3",
+    "tagged?max-age=3,stale-while-revalidate=60",
+    "plain?no-store",
+    "plain?private",
+    "tagged?max-age=600,must-revalidate",
+];
+
+/// Fields of requests, some of which decide about the response.
+const FIELDS: &[&str] = &[
+    "X-C: no",
+    "X-C: yes",
+    "Cache-Control: no-cache",
+    "Cache-Control: max-age=0",
+    "Cache-Control: max-age=500",
+    "Cache-Control: no-store",
+    "Cache-Control: only-if-cached",
+    "Cache-Control: min-fresh=595",
+    "Pragma: no-cache",
+    "Authorization: Basic eDp5",
+    "Range: bytes=1-2",
+    "Range: bytes=0-1,3-4",
+    "Range: bytes=999-",
+    "If-None-Match: \"a\"",
+    "If-Modified-Since: Sun, 06 Nov 2050 08:49:37 GMT",
+    "Accept-Encoding: gzip",
+    "Connection: close",
+    "Connection: keep-alive",
+    "Cookie: c=d",
+    "X-Age: 500",
+];
+
+fn site() -> Site {
+    let site = Site::new();
+    open_directories(&site, &["run", "run/cache", "run/lock"]);
+    site.script("app", SCRIPT);
+    site
+}
+
+/// Everything that a client sees of a response; the moments may differ by a little.
+fn seen(response: &Response) -> (String, i64) {
+    let mut fields = response.fields.clone();
+    fields.retain(|(name, _)| !["Date", "Age", "Expires", "Last-Modified"].contains(&name.as_str()));
+    let age = response.all("Age").join(",").parse().unwrap_or(0);
+    let text = format!("{} {} {fields:?} {:?}", response.status, response.reason, response.text());
+    let boundary = text.split_once("boundary=").map(|(_, rest)| rest[..16].to_string());
+    (boundary.map_or(text.clone(), |boundary| text.replace(&boundary, "BOUNDARY")), age)
+}
+
+#[test]
+fn by_chance_they_are_answered_alike() {
+    for mpm in Mpm::chosen(test_name!()) {
+        let (one, other) = (site(), site());
+        let with = Server::start(mpm, &one, CONFIGURATION);
+        let without = Server::start(mpm, &other, &format!("{CONFIGURATION}ForensicLog logs/forensic\n"));
+        for seed in seeds(1) {
+            let mut chance = Chance::new(seed);
+            let (mut ours, mut theirs) = (with.client(), without.client());
+            let mut heads: Vec<(&str, String)> = Vec::new();
+            for step in 0..300 {
+                if heads.is_empty() || chance.one_in(5) {
+                    let method = chance.of(&["GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST"]);
+                    let storage = chance.of(&["disk", "memory"]);
+                    let version = if chance.one_in(8) { "1.0" } else { "1.1" };
+                    let path = chance.of(PATHS);
+                    let mut text = format!("{method} /app/{storage}/{path} HTTP/{version}\r\nHost: localhost\r\n");
+                    (0..chance.below(3)).for_each(|_| text += &format!("{}\r\n", chance.of(FIELDS)));
+                    heads.push((method, format!("{text}\r\n")));
+                    if heads.len() > 12 {
+                        heads.swap_remove(0);
+                    }
+                }
+                let (method, mut head) = heads[chance.below(heads.len() as u64) as usize].clone();
+                if chance.one_in(4) {
+                    let (line, rest) = head.split_once("\r\n").expect("a line");
+                    head = format!("{line}\r\nReferer: http://{step}/\r\n{rest}");
+                }
+                let [mine, yours] = [&mut ours, &mut theirs].map(|client| {
+                    client.send(&head);
+                    client.response_to(method)
+                });
+                let [(own, age), (its, its_age)] = [&mine, &yours].map(seen);
+                assert_eq!(own, its, "{mpm}: step {step} of seed {seed}: {head}");
+                assert!((age - its_age).abs() <= 2, "{mpm}: step {step} of seed {seed}: {age}, {its_age}: {head}");
+                if mine.closes() || yours.closes() || chance.one_in(30) {
+                    (ours, theirs) = (with.client(), without.client());
+                }
+            }
+        }
+        assert!(counted(&with, "tsubame_requests_repeated_total ") > 20, "{mpm}: nothing was repeated");
+        for outcome in ["hit", "miss", "revalidate", "invalidate"] {
+            let name = format!("tsubame_cache_requests_total{{outcome=\"{outcome}\"}} ");
+            assert_eq!(counted(&with, &name), counted(&without, &name), "{mpm}: {outcome}");
+        }
+    }
+}
+
+/// The value of a metric.
+fn counted(server: &Server<'_>, name: &str) -> u64 {
+    let text = server.get("/metrics").text();
+    text.lines().find_map(|line| line.strip_prefix(name)).and_then(|count| count.parse().ok()).unwrap_or_default()
+}
+
+/// A response that is asked for again and again grows old, in the log too, and is asked for anew when it is not fresh any more.
+#[test]
+fn ages_go_on() {
+    for mpm in Mpm::chosen(test_name!()) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let mut client = server.client();
+        let mut told: Vec<(&str, String)> = Vec::new();
+        for storage in ["disk", "memory"] {
+            let head = format!("GET /app/{storage}/tagged?max-age=9 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            let words: Vec<String> =
+                (0..4).map(|_| client.request(&head).field("X-Cache").unwrap_or_default().to_string()).collect();
+            assert!(words[3].starts_with("HIT"), "{mpm}: {storage}: {words:?}");
+        }
+        for storage in ["disk", "memory"] {
+            let head = format!("GET /app/{storage}/tagged?max-age=9 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            until("a confirmed response", || {
+                let response = client.request(&head);
+                let word = response.field("X-Cache").unwrap_or_default();
+                if word.starts_with("HIT") {
+                    told.push((storage, response.field("Age").expect("an age").to_string()));
+                }
+                word.starts_with("REVALIDATE").then_some(())
+            });
+        }
+        told.dedup();
+        let oldest =
+            |of: &str| told.iter().filter(|(storage, _)| *storage == of).next_back().map(|(_, age)| age.clone());
+        assert_eq!(oldest("disk").as_deref(), Some("8"), "{mpm}: {told:?}");
+        for (storage, age) in told {
+            let line = format!("/app/{storage}/tagged cache hit {age}\n");
+            until("the log", || site.read("logs/own").contains(&line).then_some(()));
+        }
+    }
+}
+
+/// What is removed from the storage, by whomever, does not come back.
+#[test]
+fn what_is_removed_is_gone() {
+    for mpm in Mpm::chosen(test_name!()) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let mut client = server.client();
+        let mut word = |method: &str, storage: &str| {
+            client.send(format!(
+                "{method} /app/{storage}/plain?max-age=600 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+            ));
+            let response = client.response_to(method);
+            response.field("X-Cache").and_then(|text| text.split(' ').next()).unwrap_or("none").to_string()
+        };
+        for storage in ["disk", "memory"] {
+            for _ in 0..3 {
+                let words: Vec<String> = (0..6).map(|_| word("GET", storage)).collect();
+                assert_eq!(words, ["MISS", "HIT", "HIT", "HIT", "HIT", "HIT"], "{mpm}: {storage}");
+                assert_eq!(word("POST", storage), "INVALIDATE", "{mpm}: {storage}");
+            }
+        }
+        assert_eq!([word("GET", "disk"), word("GET", "disk"), word("GET", "disk")], ["MISS", "HIT", "HIT"]);
+        std::fs::remove_dir_all(site.root.join("run/cache")).expect("removed");
+        open_directories(&site, &["run/cache"]);
+        assert_eq!([word("GET", "disk"), word("GET", "disk")], ["MISS", "HIT"], "{mpm}");
+    }
+}
