@@ -21,6 +21,7 @@ pub mod local;
 pub mod memory;
 pub mod notify;
 pub mod pcre2;
+pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod random;

@@ -16,6 +16,7 @@ use http::h1::received::{BadResponse, BodyEnd, ResponseHead};
 use http::{Limits, Parse};
 use runtime::executor::Timer;
 use server::{BodyError, RequestBody};
+use sys::pipe::Pipe;
 use sys::time::Instant;
 
 use crate::connection::Connection;
@@ -28,6 +29,8 @@ const FIRST_PIECE: usize = 8 * 1024;
 const COPIED_MAX: usize = 4 * 1024;
 /// The room for each further piece of a body, in bytes.
 const PIECE: usize = 64 * 1024;
+/// What is left of a body goes past this process if it is at least so long, in bytes: before that, one piece holds it.
+const SPLICED_MIN: u64 = PIECE as u64;
 /// How many pieces of a request go out before its response gets a turn.
 const STEPS: usize = 16;
 /// How long a server may take to ask for a body that the client sends only if it is asked to (RFC 9110 section 10.1.1).
@@ -310,6 +313,52 @@ impl Exchange {
                 Came::Nothing => runtime::yield_now().await,
             }
         }
+    }
+
+    /// Whether the rest of the body may go through a pipe: it is long, and comes as it is.
+    pub fn splices(&self) -> bool {
+        let is_long = match self.rest {
+            Rest::Length(left) => left >= SPLICED_MIN,
+            Rest::Close => true,
+            Rest::Unknown | Rest::Chunked(_) | Rest::Nothing => false,
+        };
+        is_long
+            && self.undecoded.is_empty()
+            && self.decoded.is_empty()
+            && self.has_sent_request()
+            && self.stream.is_plain()
+    }
+
+    /// Moves what comes next of a body that [splices](Self::splices) into an empty pipe. Nothing: it is complete.
+    ///
+    /// # Errors
+    /// The body is incomplete.
+    pub async fn splice(&mut self, pipe: &mut Pipe) -> Result<(), Failure> {
+        // The client's time does not count as the server's.
+        self.active = Instant::now();
+        let most = match self.rest {
+            Rest::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        };
+        let moved = poll_fn(|cx| match self.stream.poll_splice(cx, pipe, most) {
+            Poll::Ready(moved) => Poll::Ready(moved.map_err(|error| Failure::Lost(Some(error)))),
+            Poll::Pending => self.timer.poll_passed(cx, self.active + self.timeout).map(|()| Err(Failure::TimedOut)),
+        });
+        match (moved.await?, &mut self.rest) {
+            (0, Rest::Close) => {
+                self.rest = Rest::Nothing;
+                self.keeps = false;
+            }
+            (0, _) => return Err(Failure::Lost(None)),
+            (moved, Rest::Length(left)) => {
+                *left -= moved as u64;
+                if *left == 0 {
+                    self.rest = Rest::Nothing;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The next piece of what has been received; an empty one is the end, and `None` means that more has to come.

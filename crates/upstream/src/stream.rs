@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use sys::pipe::Pipe;
 use sys::watch::{Interest, Watched, watch};
 
 use crate::connection::Connection;
@@ -126,6 +127,24 @@ impl Stream {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)))
     }
 
+    /// Whether what comes is the content as it is.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.layer, Layer::Plain)
+    }
+
+    /// Moves what has come into an empty pipe, `most` bytes at most, if it is [plain](Self::is_plain). `Ok(0)` is the end.
+    pub(crate) fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &mut Pipe,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        match self.layer {
+            Layer::Plain => self.wire.poll_splice(cx, pipe, most),
+            Layer::Tls(_) | Layer::Gone => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
+    }
+
     /// Sends as much as possible. An encrypted connection may take more than it sends: see
     /// [`has_unsent`](Self::has_unsent).
     pub fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
@@ -222,6 +241,17 @@ impl Wire {
                     // Less than there was room for: the socket is empty, and no other call has to find that out.
                     ready.clear_ready();
                 }
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    /// Moves what has come into an empty pipe. `Ok(0)` is the end.
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, most: usize) -> Poll<io::Result<usize>> {
+        let watched = self.watched(false)?;
+        loop {
+            let mut ready = ready!(watched.poll_read_ready(cx))?;
+            if let Some(result) = ready.try_io(|fd| pipe.fill(fd, most)) {
                 return Poll::Ready(result);
             }
         }

@@ -63,7 +63,7 @@ const PLAIN: CountedRequest = CountedRequest {
 };
 
 /// The table. Applications that the server starts and keeps are missing: pidfd_open(2), which that takes, is unknown to Debian 12's valgrind.
-pub(super) static REQUESTS: [CountedRequest; 21] = [
+pub(super) static REQUESTS: [CountedRequest; 22] = [
     PLAIN,
     CountedRequest { id: "first", files: CROWD, ..PLAIN },
     CountedRequest { id: "browser", fields: BROWSER, ..PLAIN },
@@ -97,6 +97,7 @@ pub(super) static REQUESTS: [CountedRequest; 21] = [
     },
     CountedRequest { id: "cgi", profile: Profile::Cgi, path: "cgi-bin/hello-bare", script: Some(&HELLO_BARE), ..PLAIN },
     CountedRequest { id: "proxied", profile: Profile::Proxied, ..PLAIN },
+    CountedRequest { id: "cached", profile: Profile::Cached, ..PLAIN },
     CountedRequest { id: "php-fpm", profile: Profile::PhpFpm, path: "cgi-bin/page.php", script: Some(&PAGE), ..PLAIN },
     CountedRequest {
         id: "php-kept",

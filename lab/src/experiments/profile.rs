@@ -64,6 +64,8 @@ pub(crate) enum Profile {
     PhpKept,
     /// Bare, with everything passed on to an HTTP server over connections that stay open.
     Proxied,
+    /// The same, with responses that are stored in files.
+    Cached,
     /// Bare, with one process of mod_fcgid.
     OneBackend,
     /// Bare, with the right number of workers for scripts of 200 MB in 1 GB.
@@ -117,6 +119,7 @@ impl Profile {
             Self::PhpFpm => ("php-fpm", "php-fpm"),
             Self::PhpKept => ("php-kept", "php-fpm, connections kept"),
             Self::Proxied => ("proxied", ""),
+            Self::Cached => ("cached", ""),
             Self::OneBackend => ("one-backend", "mod_fcgid"),
             Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
             Self::Unconfigured => ("unconfigured", ""),

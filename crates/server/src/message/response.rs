@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sys::pipe::Pipe;
 
 use crate::message::fields::Fields;
 use crate::message::tunnel::Tunnel;
@@ -46,11 +47,22 @@ pub struct Keep {
 /// A piece of a stream being fetched; `None` at its end.
 pub type Piece<'a> = Pin<Box<dyn Future<Output = Option<io::Result<Bytes>>> + Send + 'a>>;
 
+/// What comes next of a stream on its way into a pipe.
+pub type Splice<'a> = Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>;
+
 /// A body that is produced while it is sent. The connection asks for the next piece only when the last one has gone
 /// out, so nothing piles up.
 pub trait BodyStream: Send {
     /// The next piece.
     fn next(&mut self) -> Piece<'_>;
+    /// Whether what comes next may go through a [pipe](BodyStream::splice), past this process.
+    fn splices(&self) -> bool {
+        false
+    }
+    /// Moves what comes next into an empty pipe. Nothing: it is complete.
+    fn splice<'a>(&'a mut self, _pipe: &'a mut Pipe) -> Splice<'a> {
+        Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
+    }
     /// The total number of bytes, if it is known in advance.
     fn length(&self) -> Option<u64> {
         None

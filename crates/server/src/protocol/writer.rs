@@ -16,6 +16,11 @@ pub(super) trait BodyWriter {
     /// Waits until the client has room for a piece, where a piece without room would only occupy memory.
     async fn ready(&mut self) -> Result<(), Self::Error>;
 
+    /// Passes on what comes next as it is, as long as its source and the connection can do that without this process.
+    async fn splice(&mut self, _source: &mut dyn BodyStream) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// Waits for the next piece without a limit, since its source has its own deadlines. `Err`: the client is gone.
     async fn next(&mut self, piece: Piece<'_>) -> Result<Option<io::Result<Bytes>>, Self::Error>;
 
@@ -37,6 +42,7 @@ pub(super) async fn pump<W: BodyWriter>(writer: &mut W, source: &mut dyn BodyStr
         // for ever.
         budget.step().await;
         writer.ready().await?;
+        writer.splice(source).await?;
         match writer.next(source.next()).await? {
             None => return writer.end(source.trailers().filter(|fields| !fields.is_empty())).await,
             Some(Err(error)) => return Err(W::source_failed(error)),

@@ -7,6 +7,8 @@ use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use sys::pipe::Pipe;
+
 use crate::transport::park_state::ParkState;
 use crate::transport::tls::session::Session;
 
@@ -65,6 +67,16 @@ pub trait Transport: Endpoint {
         offset: &mut u64,
         count: usize,
     ) -> Poll<io::Result<usize>>;
+
+    /// Whether it takes bytes from a pipe.
+    fn splices(&self) -> bool {
+        false
+    }
+
+    /// Sends what is in a pipe; `more` says that further bytes follow at once. Returns how many bytes went out.
+    fn poll_splice(&self, _cx: &mut Context<'_>, _pipe: &mut Pipe, _more: bool) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
 
     /// Ready once the client has reset the connection. A client that has only stopped sending waits for its response; that
     /// is no reset.

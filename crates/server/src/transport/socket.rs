@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
+use sys::pipe::Pipe;
 use sys::watch::{Interest, Watched, watch};
 
 use super::park_state::ParkState;
@@ -81,6 +82,14 @@ impl Transport for Socket {
             let sent = sys::socket::send_file(socket, file, offset, count)?;
             Ok((sent, false))
         })
+    }
+
+    fn splices(&self) -> bool {
+        true
+    }
+
+    fn poll_splice(&self, cx: &mut Context<'_>, pipe: &mut Pipe, more: bool) -> Poll<io::Result<usize>> {
+        self.poll_ready(cx, Direction::Write, |socket| Ok((pipe.drain(socket, more)?, false)))
     }
 
     fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {

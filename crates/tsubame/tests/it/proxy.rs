@@ -17,5 +17,6 @@ mod recurring;
 pub mod secure_origin;
 mod seen;
 mod smuggling;
+mod spliced;
 mod tls;
 mod tunnels;

@@ -117,7 +117,16 @@ fn proxied(site: &Site, modules: &str) -> String {
     }
     let load = |name: &str| format!("LoadModule {name}_module {modules}/mod_{name}.so\n");
     let socket = origin::socket(site);
-    load("proxy") + &load("proxy_http") + &format!("ProxyPass / unix:{}|http://localhost/\n", socket.display())
+    let passed = format!("ProxyPass / unix:{}|http://localhost/\n", socket.display());
+    let cache = match site.profile {
+        Profile::Cached => {
+            load("cache")
+                + &load("cache_disk")
+                + &format!("CacheRoot {}\nCacheEnable disk /\n", site.directory.display())
+        }
+        _ => String::new(),
+    };
+    load("proxy") + &load("proxy_http") + &passed + &cache
 }
 
 /// The part for scripts, which are started by the worker itself or by a daemon.

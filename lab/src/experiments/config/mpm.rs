@@ -1,8 +1,8 @@
 //! The settings of Apache's and Tsubame's multi-processing modules, for each profile: one table.
 
 use crate::experiments::profile::Profile::{
-    self, Bare, Cgi, Cgid, Crowded, Event1Worker, Event4Children, Event4Workers, Event243, EventChildren, EventLarge,
-    EventSmall, EventThreads, Fcgid, FourWorkers, Htaccess, Http2, ManyCertificates, ManyHosts, ManyMapped,
+    self, Bare, Cached, Cgi, Cgid, Crowded, Event1Worker, Event4Children, Event4Workers, Event243, EventChildren,
+    EventLarge, EventSmall, EventThreads, Fcgid, FourWorkers, Htaccess, Http2, ManyCertificates, ManyHosts, ManyMapped,
     ManyRedirects, ManyStars, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Proxied, Recycling,
     Registry, Speedy, Steady, Tls, Unconfigured,
 };
@@ -25,7 +25,7 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as often recommended. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 44] = [
+static TABLE: [(Profile, &[&str], Settings); 47] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
     (
@@ -264,6 +264,9 @@ static TABLE: [(Profile, &[&str], Settings); 44] = [
     (Proxied, &["percore"], &[]),
     (Proxied, &["prefork"], CHILDREN_256),
     (Proxied, &["worker", "event"], THREADS_256),
+    (Cached, &["percore"], &[]),
+    (Cached, &["prefork"], CHILDREN_256),
+    (Cached, &["worker", "event"], THREADS_256),
     (OneBackend, &["percore", "event"], &[]),
     (FourWorkers, &["prefork"], &[("MaxRequestWorkers", 4)]),
     (Unconfigured, &["percore", "prefork", "worker", "event"], &[]),

@@ -54,6 +54,13 @@ fn php(site: &Site) -> (u32, String, String) {
 fn proxied(site: &Site) -> (u32, String, String) {
     let upstream =
         format!("    upstream origin {{ server unix:{}; keepalive 128; }}\n", origin::socket(site).display());
+    let (store, cache) = match site.profile {
+        Profile::Cached => (
+            format!("    proxy_cache_path {}/cache keys_zone=cache:10m;\n", site.directory.display()),
+            "            proxy_cache cache;\n",
+        ),
+        _ => (String::new(), ""),
+    };
     let location = "\
         location / {
             proxy_pass http://origin;
@@ -62,9 +69,8 @@ fn proxied(site: &Site) -> (u32, String, String) {
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
             proxy_set_header X-Forwarded-Host $host;
             proxy_set_header X-Forwarded-Server $server_name;
-        }
 ";
-    (1, upstream, location.to_owned())
+    (1, upstream + &store, format!("{location}{cache}        }}\n"))
 }
 
 /// The settings for TLS: the words after an address, and the lines of `server`.

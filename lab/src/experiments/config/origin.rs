@@ -15,7 +15,7 @@ pub(crate) fn socket(site: &Site) -> PathBuf {
 
 /// Whether a server passes its requests on.
 pub(crate) fn is_wanted(site: &Site) -> bool {
-    site.profile == Profile::Proxied
+    matches!(site.profile, Profile::Proxied | Profile::Cached)
 }
 
 /// The process to start before the server.
@@ -35,6 +35,10 @@ fn configuration(site: &Site) -> String {
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("    {name}_temp_path {directory}/origin-{name};\n"))
         .concat();
+    let lifetime = match site.profile {
+        Profile::Cached => "            add_header Cache-Control max-age=86400;\n",
+        _ => "",
+    };
     format!(
         "\
 daemon off;
@@ -52,7 +56,7 @@ http {{
 {temporary}    server {{
         listen unix:{};
         location / {{
-            return 200 \"{}\";
+{lifetime}            return 200 \"{}\";
         }}
     }}
 }}

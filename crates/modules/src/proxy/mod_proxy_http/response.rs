@@ -9,7 +9,8 @@ use conf::Level;
 use http::KnownField;
 use http::h1::received::{BadResponse, ResponseHead};
 use http::text::from_bytes;
-use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, TextPart, Value};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, Splice, TextPart, Value};
+use sys::pipe::Pipe;
 use upstream::Fault;
 use upstream::http1::{Exchange, Failure};
 
@@ -274,20 +275,34 @@ impl Passed {
         let exchange = self.exchange.as_mut()?;
         match exchange.next_piece().await {
             Ok(Some(piece)) => {
-                if exchange.is_reusable() {
-                    self.end();
-                }
+                self.end_if_complete();
                 Some(Ok(piece))
             }
             Ok(None) => {
                 self.end();
                 None
             }
-            Err(failure) => {
-                self.exchange = None;
-                self.speaker.log(NAME, Level::Error, format!("AH01110: error reading response: {failure}"));
-                Some(Err(broken(fault_of(&failure), &failure)))
-            }
+            Err(failure) => Some(Err(self.failed(&failure))),
+        }
+    }
+
+    async fn fill(&mut self, pipe: &mut Pipe) -> io::Result<()> {
+        let Some(exchange) = &mut self.exchange else { return Ok(()) };
+        let moved = exchange.splice(pipe).await;
+        moved.map_err(|failure| self.failed(&failure))?;
+        self.end_if_complete();
+        Ok(())
+    }
+
+    fn failed(&mut self, failure: &Failure) -> io::Error {
+        self.exchange = None;
+        self.speaker.log(NAME, Level::Error, format!("AH01110: error reading response: {failure}"));
+        broken(fault_of(failure), failure)
+    }
+
+    fn end_if_complete(&mut self) {
+        if self.exchange.as_ref().is_some_and(Exchange::is_reusable) {
+            self.end();
         }
     }
 
@@ -301,6 +316,14 @@ impl Passed {
 impl BodyStream for Passed {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(self.piece())
+    }
+
+    fn splices(&self) -> bool {
+        self.exchange.as_ref().is_some_and(Exchange::splices)
+    }
+
+    fn splice<'a>(&'a mut self, pipe: &'a mut Pipe) -> Splice<'a> {
+        Box::pin(self.fill(pipe))
     }
 
     fn length(&self) -> Option<u64> {

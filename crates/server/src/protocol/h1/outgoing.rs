@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use sys::pipe::Pipe;
 
 use crate::message::response::Body;
 use crate::protocol::pace::Pace;
@@ -22,6 +23,8 @@ pub(crate) struct Outgoing {
     /// The unsent part of a larger body in memory, which goes out with the head.
     behind: Bytes,
     rest: VecDeque<Chunk>,
+    /// What goes out behind all that, past this process.
+    pipe: Option<Pipe>,
     /// Bytes sent so far.
     pub(crate) sent: u64,
     pace: Option<Box<Pace>>,
@@ -61,6 +64,21 @@ impl Outgoing {
             }
             Body::Parts(parts) => parts.into_iter().for_each(|part| self.push(part)),
         }
+    }
+
+    /// Adds what is in a pipe. Nothing else may be added before that has gone out.
+    pub(crate) fn push_pipe(&mut self, pipe: Pipe) {
+        self.pipe = Some(pipe);
+    }
+
+    /// Takes the pipe, once it is empty.
+    pub(crate) fn take_pipe(&mut self) -> Option<Pipe> {
+        self.pipe.take()
+    }
+
+    /// Whether the body goes out no faster than a limit allows.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.pace.is_some()
     }
 
     /// The bytes in memory that are yet to be sent.
@@ -131,6 +149,12 @@ impl Outgoing {
                         }
                     }
                 }
+            }
+        }
+        while let Some(pipe) = self.pipe.as_mut().filter(|pipe| !pipe.is_empty()) {
+            match ready!(transport.poll_splice(cx, pipe, more))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                sent => self.sent += sent as u64,
             }
         }
         Poll::Ready(Ok(true))

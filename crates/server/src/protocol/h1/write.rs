@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use runtime::Stage;
+use runtime::{CoopBudget, Stage};
+use sys::pipe::Pipe;
 use sys::time::Instant;
 
 use super::body::Incoming;
@@ -297,6 +298,27 @@ impl BodyWriter for Pieces<'_> {
     type Error = io::Error;
 
     async fn ready(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn splice(&mut self, source: &mut dyn BodyStream) -> io::Result<()> {
+        if self.chunked || self.sending.outgoing.is_limited() || !self.connection.transport.splices() {
+            return Ok(());
+        }
+        let mut budget = CoopBudget::new();
+        while source.splices() {
+            budget.step().await;
+            self.write_all().await?;
+            let spare = self.sending.outgoing.take_pipe();
+            // Without one, the body goes through this process.
+            let Ok(mut pipe) = spare.map_or_else(Pipe::take, Ok) else { return Ok(()) };
+            let filled = transport::unless_reset(&*self.connection.transport, source.splice(&mut pipe)).await;
+            filled.ok_or(io::ErrorKind::ConnectionReset)??;
+            self.sending.exchange.request.account.sent.body += pipe.len() as u64;
+            self.sending.outgoing.push_pipe(pipe);
+            self.write_all().await?;
+        }
+        self.sending.outgoing.take_pipe().into_iter().for_each(Pipe::give_back);
         Ok(())
     }
 
