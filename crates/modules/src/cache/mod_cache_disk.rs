@@ -19,7 +19,8 @@ use conf::directive::Args::Take1;
 use conf::values::{atoi, number};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row, shown};
 use runtime::tick::Look;
-use server::{FilePart, Hook, Module, Request};
+use runtime::{Load, offload};
+use server::{FilePart, Hook, Module, Request, Waiting};
 use sys::file::Meta;
 
 use self::draft::{DiskDraft, Stored};
@@ -28,7 +29,7 @@ use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE,
 use super::complaint::complain;
 use super::entry::Entry;
 use super::format::{self, Head, Identity, Layout};
-use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage, Watch};
+use super::storage::{Content, Draft, Found, Job, Missing, Storage, Watch};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "cache_disk_module", source: "mod_cache_disk.c", linked: false, directives: DIRECTIVES },
@@ -46,7 +47,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheReadTime", Allowed::CONF, Take1(set_read_time), shown!(READ_TIME), "The maximum time taken to attempt to read and cache in go"),
 ];
 
-pub(crate) static DISK: Storage = Storage { name: "disk", find: Find::Now(find), begin, remove, gather };
+pub(crate) static DISK: Storage = Storage { name: "disk", find, begin, remove, gather };
 
 /// The letters of a name that may be those of directories.
 const LETTERS: i32 = 20;
@@ -102,7 +103,39 @@ fn natural(text: &str, name: &str, what: &str) -> Result<u64, String> {
     number(text).and_then(|value| u64::try_from(value).ok()).ok_or_else(error)
 }
 
-fn find(request: &Request, key: &str) -> Result<Found, Missing> {
+fn find<'a>(request: &'a Request, key: &'a str) -> Waiting<'a, Result<Found, Missing>> {
+    Box::pin(async move {
+        let paths = match look(request, key) {
+            Err(Lack::OfBody(paths)) => paths,
+            Err(Lack::Missing(missing)) => return Err(missing),
+            Ok(found) => return Ok(found),
+        };
+        // Another response is taking its place, or a server was killed meanwhile.
+        let held = offload(Load::Wait, move || draft::hold(&paths)).await;
+        let found = look(request, key);
+        drop(held);
+        found.map_err(|lack| match lack {
+            Lack::Missing(missing) => missing,
+            Lack::OfBody(_) => Missing::Key,
+        })
+    })
+}
+
+/// Why there is no response in the files.
+enum Lack {
+    Missing(Missing),
+    /// The body is that of another response.
+    OfBody(Paths),
+}
+
+impl From<Missing> for Lack {
+    fn from(missing: Missing) -> Lack {
+        Lack::Missing(missing)
+    }
+}
+
+/// The response in the files.
+fn look(request: &Request, key: &str) -> Result<Found, Lack> {
     let root = root(request).ok_or(Missing::Key)?;
     let key = http::text::to_bytes(key);
     let primary = root.primary(&key);
@@ -125,29 +158,30 @@ fn find(request: &Request, key: &str) -> Result<Found, Missing> {
             watched.push((paths.header.clone(), seen));
             match head {
                 Head::Response(head) => (paths, head),
-                Head::Variants(_) => return Err(Missing::Variant),
+                Head::Variants(_) => return Err(Missing::Variant.into()),
             }
         }
     };
     let format::Stored { key: own, entry, identity } = *head;
     // Names of files may collide.
     if own != *key || entry.header_only && !request.data.header_only {
-        return Err(Missing::Key);
+        return Err(Missing::Key.into());
     }
     let length = entry.fields.get("Content-Length").and_then(|text| text.parse().ok());
     let content = match identity {
         None if entry.header_only => Content::Unsent(length),
         None => Content::Bytes(Bytes::new()),
         Some(identity) => match open(&paths, identity, length) {
-            Ok(opened) => {
-                let (content, seen) = opened.ok_or(Missing::Key)?;
+            Ok(Opened::Other) => return Err(Lack::OfBody(paths)),
+            Ok(Opened::Incomplete) => return Err(Missing::Key.into()),
+            Ok(Opened::Whole(content, seen)) => {
                 watched.push((paths.data.clone(), seen));
                 content
             }
             Err(error) => {
                 let text = format!("AH00708: Cannot open data file {}", paths.data.display());
                 complain(request.vhost, "cache_disk", Some(&error), &text);
-                return Err(Missing::Key);
+                return Err(Missing::Key.into());
             }
         },
     };
@@ -205,12 +239,23 @@ fn read(paths: &Paths) -> io::Result<(Head, Meta)> {
     head.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The body of a response, and its file. `None`: the file belongs to another head, or is not complete.
-fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Option<(Content, Meta)>> {
+/// The body in the file of a response.
+enum Opened {
+    /// All of it, and the file.
+    Whole(Content, Meta),
+    /// The file belongs to another head.
+    Other,
+    Incomplete,
+}
+
+fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Opened> {
     let mut file = File::open(&paths.data)?;
     let meta = sys::file::fstat(&file)?;
-    if (meta.ino, meta.dev) != (identity.inode, identity.device) || length.is_some_and(|length| length != meta.size) {
-        return Ok(None);
+    if (meta.ino, meta.dev) != (identity.inode, identity.device) {
+        return Ok(Opened::Other);
+    }
+    if length.is_some_and(|length| length != meta.size) {
+        return Ok(Opened::Incomplete);
     }
     let content = match meta.size {
         length @ ..=SMALL => {
@@ -220,7 +265,7 @@ fn open(paths: &Paths, identity: Identity, length: Option<u64>) -> io::Result<Op
         }
         length => Content::File(FilePart { file: std::sync::Arc::new(file.into()), offset: 0, length }),
     };
-    Ok(Some((content, meta)))
+    Ok(Opened::Whole(content, meta))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use self::settings::{MAX_SIZE, MAX_TIME, MIN_TIME, READ_SIZE, READ_TIME, Socache
 use super::complaint::complain;
 use super::entry::{Entry, SECOND};
 use super::format::{Head, Layout, Stored};
-use super::storage::{Content, Draft, Find, Found, Job, Missing, Storage, Watch};
+use super::storage::{Content, Draft, Found, Job, Missing, Storage, Watch};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
@@ -48,7 +48,7 @@ const DIRECTIVES: &[Directive] = &[
     row("CacheSocacheReadTime", Allowed::CONF, Take1(set_read_time), shown!(READ_TIME), "The maximum time taken to attempt to read and cache in go"),
 ];
 
-pub(crate) static SOCACHE: Storage = Storage { name: "socache", find: Find::Later(find), begin, remove, gather };
+pub(crate) static SOCACHE: Storage = Storage { name: "socache", find, begin, remove, gather };
 
 /// The smallest limit of a size that the configuration may name, in bytes.
 const SIZE_MIN: i64 = 1024;

@@ -13,7 +13,7 @@ pub(crate) struct Storage {
     /// Its name in `CacheEnable`.
     pub(crate) name: &'static str,
     /// The response for this key and the fields of this request.
-    pub(crate) find: Find,
+    pub(crate) find: for<'a> fn(&'a Request, key: &'a str) -> Waiting<'a, Result<Found, Missing>>,
     /// Begins to store a response of this length under a key; `None`: the storage does not want it.
     pub(crate) begin: Begin,
     /// Removes all responses under a key.
@@ -28,14 +28,6 @@ impl fmt::Debug for Storage {
     }
 }
 
-/// Finds a response.
-pub(crate) enum Find {
-    /// At once.
-    Now(fn(&Request, key: &str) -> Result<Found, Missing>),
-    /// In a place that has to be waited for.
-    Later(for<'a> fn(&'a Request, key: &'a str) -> Waiting<'a, Result<Found, Missing>>),
-}
-
 /// Why no response is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -43,16 +35,6 @@ pub(crate) enum Missing {
     Key,
     /// There are some for the key, but none for the fields of this request.
     Variant,
-}
-
-impl Storage {
-    /// The response for this key and the fields of this request.
-    pub(crate) async fn find(&self, request: &Request, key: &str) -> Result<Found, Missing> {
-        match self.find {
-            Find::Now(find) => find(request, key),
-            Find::Later(find) => find(request, key).await,
-        }
-    }
 }
 
 /// Begins to store a response: its key, its head, and the length of its body.

@@ -151,7 +151,7 @@ enum Looked {
 async fn look(request: &Request, storages: &[&'static Storage], key: &str, client: &Control, ignores: bool) -> Looked {
     let mut why = Why::UriMiss;
     for storage in storages {
-        let found = match storage.find(request, key).await {
+        let found = match (storage.find)(request, key).await {
             Ok(found) if found.entry.answers(|name| request.header_joined(name)) => found,
             Err(Missing::Key) => continue,
             Ok(_) | Err(Missing::Variant) => {

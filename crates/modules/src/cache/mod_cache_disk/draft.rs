@@ -77,6 +77,7 @@ impl DiskDraft {
                 root.variant(&primary, &varies_by(&vary), &key, |name| entry.asked.joined(name).map(Into::into))
             }
         };
+        let _held = hold(&paths)?;
         let identity = match body {
             None => None,
             Some(body) => {
@@ -87,6 +88,25 @@ impl DiskDraft {
         };
         write_head(&root, &primary, &paths, format::Stored { key, entry, identity })
     }
+}
+
+/// Until this is dropped, no other process changes the files of a response: a head and a body that do not belong together would
+/// stay.
+pub(super) fn hold(paths: &Paths) -> io::Result<File> {
+    let directory = paths.header.parent().unwrap_or(Path::new("/"));
+    let file = match File::open(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make(directory)?;
+            File::open(directory)?
+        }
+        opened => opened?,
+    };
+    sys::file::lock(&file, true)?;
+    Ok(file)
+}
+
+fn make(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Writes the head of a response and, if it varies, the list of the fields that it varies by.
@@ -120,6 +140,11 @@ impl Place for Stored {
             if entry.fields.joined("Vary") != self.vary {
                 return remove_one(&self.root, &self.paths);
             }
+            let _held = hold(&self.paths)?;
+            if !self.has_own_body() {
+                // Another response has taken its place.
+                return Ok(());
+            }
             let primary = self.root.primary(&self.key);
             let stored = format::Stored { key: self.key, entry, identity: self.identity };
             write_head(&self.root, &primary, &self.paths, stored)
@@ -131,6 +156,16 @@ impl Place for Stored {
     }
 }
 
+impl Stored {
+    /// Whether the body is still that of this response.
+    fn has_own_body(&self) -> bool {
+        let is_own = |Identity { inode, device }| {
+            fs::metadata(&self.paths.data).is_ok_and(|meta| (meta.ino(), meta.dev()) == (inode, device))
+        };
+        self.identity.is_none_or(is_own)
+    }
+}
+
 /// Removes all responses under a key: those that vary must not come back when the next one varies by the same fields.
 pub(super) fn remove_all(root: &Root, primary: &Paths) -> io::Result<()> {
     gone(fs::remove_dir_all(&primary.variants))?;
@@ -139,6 +174,7 @@ pub(super) fn remove_all(root: &Root, primary: &Paths) -> io::Result<()> {
 
 /// Removes the files of a response, and directories that are empty then.
 pub(super) fn remove_one(root: &Root, paths: &Paths) -> io::Result<()> {
+    let _held = hold(paths)?;
     gone(fs::remove_file(&paths.header))?;
     gone(fs::remove_file(&paths.data))?;
     let above = paths.header.ancestors().skip(1).take_while(|above| **above != *root.directory);
@@ -178,7 +214,7 @@ impl Temporary {
         if fs::rename(own, path).is_err() {
             // There is no directory yet, or htcacheclean has just removed it.
             let directory = path.parent().unwrap_or(path);
-            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            make(directory)?;
             fs::rename(own, path)?;
         }
         self.path = None;

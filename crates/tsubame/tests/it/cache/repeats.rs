@@ -202,3 +202,26 @@ fn what_is_removed_is_gone() {
         assert_eq!([word("GET", "disk"), word("GET", "disk")], ["MISS", "HIT"], "{mpm}");
     }
 }
+
+/// Clients that ask for the same at once, before anything is stored, have it stored at most once each: none of them takes what
+/// another one is just replacing for a response that is missing.
+#[test]
+fn a_crowd_is_served_from_the_storage() {
+    for mpm in Mpm::chosen(test_name!()) {
+        let site = site();
+        site.script("counted", "#!/bin/sh\necho x >> \"${0%/*}/../logs/counted\"\nprintf 'Cache-Control: max-age=600\\nContent-Type: a/b\\n\\nhi'\n");
+        open_directories(&site, &["logs"]);
+        let text =
+            format!("{CONFIGURATION}ScriptAlias /counted ${{ROOT}}/cgi-bin/counted\nCacheEnable disk /counted\n");
+        let server = Server::start(mpm, &site, &text);
+        std::thread::scope(|scope| {
+            for mut client in (0..16).map(|_| server.client()) {
+                scope.spawn(move || {
+                    (0..100).for_each(|_| assert_eq!(client.get("/counted").text(), "hi", "{mpm}"));
+                });
+            }
+        });
+        let count = site.read("logs/counted").lines().count();
+        assert!((1..=16).contains(&count), "{mpm}: {count}");
+    }
+}
