@@ -1,6 +1,5 @@
 //! Pipes through which the kernel passes bytes from one socket to another (`splice(2)`): nobody copies them.
 
-use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,12 +7,6 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 /// How many bytes a pipe has room for, if the system grants its user as many.
 pub const CAPACITY: usize = 256 * 1024;
-/// How many empty pipes a thread keeps.
-const SPARE_MAX: usize = 16;
-
-thread_local! {
-    static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
-}
 
 /// A pipe, and what is in it.
 #[derive(Debug)]
@@ -24,29 +17,15 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// An empty pipe, perhaps one that was [given back](Self::give_back).
+    /// An empty pipe.
     ///
     /// # Errors
     /// There are too many open files.
-    pub fn take() -> io::Result<Pipe> {
-        if let Some(pipe) = SPARE.with_borrow_mut(Vec::pop) {
-            return Ok(pipe);
-        }
+    pub fn new() -> io::Result<Pipe> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // A smaller one takes more steps.
         let _ = fcntl_setpipe_size(&writer, CAPACITY);
         Ok(Pipe { reader, writer, length: 0 })
-    }
-
-    /// Leaves an empty pipe to others; one with bytes ends.
-    pub fn give_back(self) {
-        if self.length == 0 {
-            SPARE.with_borrow_mut(|spare| {
-                if spare.len() < SPARE_MAX {
-                    spare.push(self);
-                }
-            });
-        }
     }
 
     /// How many bytes are in it.
@@ -101,7 +80,7 @@ mod tests {
     #[test]
     fn bytes_go_through() {
         let ((from, mut source), (to, mut sink)) = (pair(), pair());
-        let mut pipe = Pipe::take().expect("a pipe");
+        let mut pipe = Pipe::new().expect("a pipe");
         assert_eq!(pipe.fill(&from, 10).map_err(|error| error.kind()), Err(io::ErrorKind::WouldBlock));
         source.write_all(b"0123456789").expect("written");
         assert_eq!((pipe.fill(&from, 6).expect("filled"), pipe.len()), (6, 6));
@@ -112,9 +91,7 @@ mod tests {
         assert_eq!(&read, b"012345");
         drop(source);
         assert_eq!(pipe.fill(&from, 6).expect("the rest"), 4);
-        // Nobody gets the bytes of another connection.
-        pipe.give_back();
-        let mut pipe = Pipe::take().expect("another one");
+        let mut pipe = Pipe::new().expect("another one");
         assert_eq!((pipe.is_empty(), pipe.fill(&from, 6).expect("the end")), (true, 0));
     }
 }

@@ -29,7 +29,7 @@ const FIRST_PIECE: usize = 8 * 1024;
 const COPIED_MAX: usize = 4 * 1024;
 /// The room for each further piece of a body, in bytes.
 const PIECE: usize = 64 * 1024;
-/// What is left of a body goes past this process if it is at least so long, in bytes: before that, one piece holds it.
+/// A body goes past this process if so much of it is left when its beginning has gone out, in bytes: otherwise one piece holds that.
 const SPLICED_MIN: u64 = PIECE as u64;
 /// How many pieces of a request go out before its response gets a turn.
 const STEPS: usize = 16;
@@ -124,6 +124,8 @@ pub struct Exchange {
     /// Decoded, and not yet passed on.
     decoded: Bytes,
     rest: Rest,
+    /// Its body has begun to go through a pipe.
+    is_spliced: bool,
     /// The server lets the connection stay open.
     keeps: bool,
     has_begun: bool,
@@ -151,6 +153,7 @@ impl Exchange {
             undecoded: Bytes::new(),
             decoded: Bytes::new(),
             rest: Rest::Unknown,
+            is_spliced: false,
             keeps: false,
             has_begun: false,
             timer: Timer::default(),
@@ -318,7 +321,7 @@ impl Exchange {
     /// Whether the rest of the body may go through a pipe: it is long, and comes as it is.
     pub fn splices(&self) -> bool {
         let is_long = match self.rest {
-            Rest::Length(left) => left >= SPLICED_MIN,
+            Rest::Length(left) => self.is_spliced || left >= SPLICED_MIN,
             Rest::Close => true,
             Rest::Unknown | Rest::Chunked(_) | Rest::Nothing => false,
         };
@@ -336,6 +339,7 @@ impl Exchange {
     pub async fn splice(&mut self, pipe: &mut Pipe) -> Result<(), Failure> {
         // The client's time does not count as the server's.
         self.active = Instant::now();
+        self.is_spliced = true;
         let most = match self.rest {
             Rest::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
             _ => usize::MAX,

@@ -3,7 +3,8 @@
 use std::io;
 
 use bytes::Bytes;
-use server::{Body, BodyStream, Fields, HandlerResult, Piece, SpeakTunnel, Tunnel};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, SpeakTunnel, Splice, Tunnel};
+use sys::pipe::Pipe;
 use upstream::{Fault, UnderWay};
 
 use super::broken::fault_of;
@@ -70,25 +71,44 @@ impl Carried {
     async fn piece(&mut self) -> Option<io::Result<Bytes>> {
         let piece = self.body.next().await;
         match &piece {
-            Some(Ok(piece)) => {
-                let length = piece.len() as u64;
-                self.carrier.iter().for_each(|carrier| carrier.received(length));
-                self.left = self.left.map(|left| left.saturating_sub(length));
-            }
-            Some(Err(error)) => self.carrier.iter().for_each(|carrier| carrier.fault(fault_of(error))),
-            None => {}
-        }
-        // The client may have the end before this body is dropped.
-        if self.left == Some(0) || !matches!(piece, Some(Ok(_))) {
-            self.carrier = None;
+            Some(Ok(piece)) => self.came(piece.len()),
+            Some(Err(error)) => self.failed(error),
+            None => self.carrier = None,
         }
         piece
+    }
+
+    async fn fill(&mut self, pipe: &mut Pipe) -> io::Result<()> {
+        self.body.splice(pipe).await.inspect_err(|error| self.failed(error))?;
+        self.came(pipe.len());
+        Ok(())
+    }
+
+    fn came(&mut self, length: usize) {
+        self.carrier.iter().for_each(|carrier| carrier.received(length as u64));
+        self.left = self.left.map(|left| left.saturating_sub(length as u64));
+        // The client may have the end before this body is dropped.
+        if self.left == Some(0) {
+            self.carrier = None;
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        self.carrier.take().iter().for_each(|carrier| carrier.fault(fault_of(error)));
     }
 }
 
 impl BodyStream for Carried {
     fn next(&mut self) -> Piece<'_> {
         Box::pin(self.piece())
+    }
+
+    fn splices(&self) -> bool {
+        self.body.splices()
+    }
+
+    fn splice<'a>(&'a mut self, pipe: &'a mut Pipe) -> Splice<'a> {
+        Box::pin(self.fill(pipe))
     }
 
     fn length(&self) -> Option<u64> {

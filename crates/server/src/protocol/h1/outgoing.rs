@@ -81,13 +81,14 @@ impl Outgoing {
         self.pace.is_some()
     }
 
-    /// The bytes in memory that are yet to be sent.
+    /// The bytes in memory, the kernel's included, that are yet to be sent.
     pub(crate) fn in_memory(&self) -> usize {
         let of = |chunk: &Chunk| match chunk {
             Chunk::Bytes(bytes) => bytes.len(),
             Chunk::File { .. } => 0,
         };
-        self.front.len() - self.front_sent + self.behind.len() + self.rest.iter().map(of).sum::<usize>()
+        let in_pipe = self.pipe.as_ref().map_or(0, Pipe::len);
+        self.front.len() - self.front_sent + self.behind.len() + self.rest.iter().map(of).sum::<usize>() + in_pipe
     }
 
     /// Takes the buffer of the head, once it has been sent.

@@ -309,16 +309,16 @@ impl BodyWriter for Pieces<'_> {
         while source.splices() {
             budget.step().await;
             self.write_all().await?;
-            let spare = self.sending.outgoing.take_pipe();
+            let empty = self.sending.outgoing.take_pipe();
             // Without one, the body goes through this process.
-            let Ok(mut pipe) = spare.map_or_else(Pipe::take, Ok) else { return Ok(()) };
+            let Ok(mut pipe) = empty.map_or_else(Pipe::new, Ok) else { return Ok(()) };
             let filled = transport::unless_reset(&*self.connection.transport, source.splice(&mut pipe)).await;
             filled.ok_or(io::ErrorKind::ConnectionReset)??;
             self.sending.exchange.request.account.sent.body += pipe.len() as u64;
             self.sending.outgoing.push_pipe(pipe);
             self.write_all().await?;
         }
-        self.sending.outgoing.take_pipe().into_iter().for_each(Pipe::give_back);
+        self.sending.outgoing.take_pipe();
         Ok(())
     }
 

@@ -84,6 +84,13 @@ fn serve(mut stream: TcpStream) -> Option<()> {
     }
 }
 
+/// How many ends of pipes a process has.
+fn pipes_of(child: i32) -> usize {
+    let descriptors = std::fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten().flatten();
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("pipe:")).count()
+}
+
 #[test]
 fn long_bodies_are_passed_on() {
     for mpm in Mpm::chosen(test_name!()) {
@@ -146,9 +153,12 @@ fn clients_are_slow_or_go() {
         for mut client in slow {
             assert!(client.response().body == body, "{mpm}");
         }
+        let pipes = || server.children().into_iter().map(pipes_of).sum::<usize>();
+        let before = pipes();
         let mut gone = server.client();
         gone.send(get("/app/endless"));
         assert_eq!(gone.bytes(1000).len(), 1000);
+        until("both ends of a pipe", || (pipes() == before + 2).then_some(()));
         gone.reset();
         until("a broken connection", || (seen.broken.load(Ordering::Relaxed) == 1).then_some(()));
         assert!(server.get("/app/whole").body == body, "{mpm}");
