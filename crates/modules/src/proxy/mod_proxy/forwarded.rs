@@ -179,19 +179,19 @@ fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 /// Counts this server in `Max-Forwards` (RFC 9110 section 7.6.2).
 fn count_server(request: &Request, fields: &mut Vec<Forwarded<'_>>) {
     let most = request.host::<ProxyServer>().max_forwards();
-    let left = fields.iter().find(|field| field.is(None, MAX_FORWARDS));
+    let known = Some(KnownField::MaxForwards);
+    let left = fields.iter().find(|field| field.known == known);
     let left = left
         .and_then(|field| std::str::from_utf8(&field.value).ok()?.trim().parse::<u64>().ok())
         .map(|left| left.saturating_sub(1));
     if let Some(left) = left.or(u64::try_from(most).ok()) {
-        fields.retain(|field| !field.is(None, MAX_FORWARDS));
-        fields.push(added(MAX_FORWARDS, left.to_string().into_bytes()));
+        fields.retain(|field| field.known != known);
+        fields.push(Forwarded { known, ..added(b"Max-Forwards", left.to_string().into_bytes()) });
     }
 }
 
 /// How many fields a request has, as a rule.
 const USUAL: usize = 12;
-const MAX_FORWARDS: &[u8] = b"Max-Forwards";
 
 /// A field that this server adds, which has no known name.
 fn added<'r>(name: &'static [u8], value: impl Into<Cow<'r, [u8]>>) -> Forwarded<'r> {
