@@ -156,6 +156,7 @@ impl Exchange {
             ended,
             watches,
             repeated: self.is_repeat,
+            prepared: self.shown.is_some(),
         });
         request.client.connection().keepalives.fetch_add(1, Ordering::Relaxed);
     }

@@ -233,6 +233,7 @@ impl Client {
             ended: sys::time::realtime(),
             watches: false,
             repeated: false,
+            prepared: false,
         });
         self.traffic.accesses += 1;
         Ok(if is_last { Stage::Closed } else { Stage::KeepAlive })

@@ -98,6 +98,8 @@ pub(super) enum Field {
     Streams,
     /// Requests that got an earlier one's response, over the life of the server.
     Repeated,
+    /// Requests that began right before their handler, likewise.
+    Prepared,
 }
 
 /// Counters in a row, over the life of the server: their position in a process row, and how many there are.
@@ -112,14 +114,14 @@ impl<const N: usize> Series<N> {
 }
 
 /// Answers with a status of 1xx to 5xx.
-pub(super) const CLASSES: Series<5> = Series(30);
+pub(super) const CLASSES: Series<5> = Series(31);
 /// Requests that took longer than the previous bound but no longer than this one.
-pub(super) const DURATIONS: Series<BUCKETS> = Series(35);
+pub(super) const DURATIONS: Series<BUCKETS> = Series(36);
 /// Of these, those by clients that watch the server.
 pub(super) const WATCH: Series<BUCKETS> = Series(DURATIONS.0 + BUCKETS);
 /// TLS handshakes by their outcomes; the last: those that failed.
 pub(super) const HANDSHAKES: Series<{ Handshake::COUNT + 1 }> = Series(WATCH.0 + BUCKETS);
-const _: () = assert!(Field::Repeated as usize + 1 == CLASSES.0 && HANDSHAKES.0 + Handshake::COUNT < PROCESS);
+const _: () = assert!(Field::Prepared as usize + 1 == CLASSES.0 && HANDSHAKES.0 + Handshake::COUNT < PROCESS);
 
 pub(super) const GAUGES: [Field; 9] = [
     Field::Connections,

@@ -35,6 +35,8 @@ pub struct ServedRequest {
     pub watches: bool,
     /// It got the response of an earlier request.
     pub repeated: bool,
+    /// It began right before its handler, where an earlier request was.
+    pub prepared: bool,
 }
 
 /// The row of a request being served, or a stand-in for one that found no row.

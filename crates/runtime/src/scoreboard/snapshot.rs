@@ -79,6 +79,8 @@ pub struct Process {
     pub watch: Watch,
     /// Requests that got an earlier one's response, likewise.
     pub repeated: u64,
+    /// Requests that began right before their handler, where an earlier one was, likewise.
+    pub prepared: u64,
     /// Requests of this child.
     pub own_accesses: u64,
     /// Bytes of this child.
@@ -205,6 +207,7 @@ fn process(board: &Board, slot: usize, described: Described) -> Process {
             received: row.load(Field::WatchReceived),
         },
         repeated: row.load(Field::Repeated),
+        prepared: row.load(Field::Prepared),
         own_accesses: row.load(Field::OwnAccesses),
         own_bytes: row.load(Field::OwnBytes),
         cpu: [Field::CpuUser, Field::CpuSystem, Field::CpuChildrenUser, Field::CpuChildrenSystem]

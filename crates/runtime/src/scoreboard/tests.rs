@@ -27,6 +27,7 @@ fn answered(status: u16, bytes: u64, took: Duration) -> ServedRequest {
         ended: sys::time::realtime(),
         watches: false,
         repeated: false,
+        prepared: false,
     }
 }
 

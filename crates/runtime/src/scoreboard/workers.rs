@@ -310,6 +310,8 @@ impl Workers {
         }
         if answered.repeated {
             add(Field::Repeated as usize, 1);
+        } else if answered.prepared {
+            add(Field::Prepared as usize, 1);
         }
         self.reaches(add(Field::OwnAccesses as usize, 1), row.load(Field::QuotaRequests));
     }

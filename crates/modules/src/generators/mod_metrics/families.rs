@@ -113,6 +113,13 @@ fn requests(board: &Snapshot) -> Vec<Family> {
             "Of these, requests that asked what an earlier one asked, and got its response without the phases.",
             sum(board, |process| process.repeated).to_string(),
         ),
+        one(
+            Counter,
+            "requests_prepared",
+            "",
+            "Of these, requests for a server behind this one about which the phases had decided the same before.",
+            sum(board, |process| process.prepared).to_string(),
+        ),
         family(Counter, "responses", "", "Answers by the class of their status.", labelled("_total", "class", classes)),
         family(
             Histogram,

@@ -53,6 +53,7 @@ fn board() -> Snapshot {
         durations: [0; scoreboard::BUCKETS],
         watch: Default::default(),
         repeated: 0,
+        prepared: 0,
         own_accesses: 1,
         own_bytes: 5025,
         cpu: [0; 4],
