@@ -108,8 +108,9 @@ pub(crate) struct Repeat {
     /// The fields that they have in common, and what other fields of theirs match.
     asked: FieldSet,
     outcomes: Vec<Outcome>,
-    /// The address at which the request arrived.
+    /// The address at which the request arrived, and whether it came over HTTP/2.
     local: SocketAddr,
+    is_http2: bool,
     /// What its client has asked for in the TLS handshake, if there was one.
     named: Option<Named>,
     content: Repeated,
@@ -245,7 +246,14 @@ impl Repeats {
     }
 
     /// Takes the request with whose head this one agrees, or makes one that begins where that one did, and takes the head.
-    fn take_similar(&mut self, key: u64, head: &mut RequestHead, recall: &Recall<'_>) -> Option<Found> {
+    /// `fields`: the text of its fields, over HTTP/2.
+    fn take_similar(
+        &mut self,
+        key: u64,
+        head: &mut RequestHead,
+        fields: Option<&[u8]>,
+        recall: &Recall<'_>,
+    ) -> Option<Found> {
         let is_it = |Remembered { request, repeat }: &Remembered| {
             repeat.key == key
                 && request.data.head.agrees(head, repeat.asked)
@@ -261,7 +269,7 @@ impl Repeats {
         let begun = repeat.begin(request, head.clone(), None, recall);
         if self.seen_heads.has_met(recall.hash) {
             let before = mem::take(&mut repeat.memory);
-            repeat.heads.keep(recall.hash, &head, None, Some(Arc::default()));
+            repeat.heads.keep(recall.hash, &head, fields.map(<[u8]>::to_vec), repeat.new_slot());
             repeat.memory = repeat.own_memory + request.data.head.memory() + repeat.heads.memory();
             self.memory = self.memory + repeat.memory - before;
             let number = self.known_of(recall.hash);
@@ -444,8 +452,9 @@ impl<'a> Recall<'a> {
     }
 
     /// What requests lead to that asked the same as this one. If that is their response, this one has yet to
-    /// [become](Again::with_head) one of them. `Err`: there is none; the key, if the response may be worth remembering.
-    pub(crate) fn similar(&mut self, head: &mut RequestHead) -> Result<Recalled, Option<Key>> {
+    /// [become](Again::with_head) one of them. `Err`: there is none; the key, if the response may be worth remembering. `fields`: the
+    /// text of its fields, over HTTP/2.
+    pub(crate) fn similar(&mut self, head: &mut RequestHead, fields: Option<&[u8]>) -> Result<Recalled, Option<Key>> {
         if !is_alone(head) {
             return Err(None);
         }
@@ -454,7 +463,7 @@ impl<'a> Recall<'a> {
         }
         let (hash, found) = REPEATS.with_borrow_mut(|repeats| {
             let hash = hash_of(&repeats.hasher, self.client, head, FieldSet::default(), &[]);
-            (hash, repeats.take_similar(hash, head, self).ok_or_else(|| repeats.seen.has_met(hash)))
+            (hash, repeats.take_similar(hash, head, fields, self).ok_or_else(|| repeats.seen.has_met(hash)))
         });
         let key = || Key { hash, inbox: REPEATS.with_borrow(|repeats| repeats.inbox.clone()) };
         match found {
@@ -589,6 +598,7 @@ impl Repeat {
         if !may_be_welcome {
             return None;
         }
+        let is_http2 = fields.is_some();
         let hash = inbox.hasher().hash_one(fields.as_deref().unwrap_or_else(|| data.head.text()));
         let content = match prepared {
             Some(_) => Repeated::Prepared,
@@ -608,6 +618,7 @@ impl Repeat {
             asked,
             outcomes,
             local: client.local(),
+            is_http2,
             named: client.session().map(Session::named),
             content,
             head,
@@ -622,7 +633,7 @@ impl Repeat {
     /// Whether the client has reached the same address of the same server, and has asked for the same in its handshake.
     fn is_for(&self, request: &Request, Recall { server, client, stream, .. }: &Recall<'_>) -> bool {
         // Bytes that are no head of HTTP/1 may be the text of a head of HTTP/2.
-        if stream.is_some() != matches!(self.head, SentHead::Http2(_)) {
+        if stream.is_some() != self.is_http2 {
             return false;
         }
         let is_same = match (&self.named, client.session()) {
@@ -631,6 +642,11 @@ impl Repeat {
             (Some(_), None) | (None, Some(_)) => false,
         };
         is_same && ptr::eq(request.server, *server) && self.local == client.local()
+    }
+
+    /// A place for the response to requests with one head, if it may recur: one that a handler makes, over HTTP/1.
+    fn new_slot(&self) -> Option<Arc<Slot>> {
+        (matches!(self.content, Repeated::Prepared) && !self.is_http2).then(Arc::default)
     }
 
     /// Gives a request the variables that each request has anew.
@@ -647,6 +663,7 @@ impl Repeat {
         let settled = slot.as_ref().and_then(|slot| slot.get());
         let response = settled.as_ref().map(|settled| (settled.number, &settled.response));
         let mut request = prepared.again(head, recall.client.clone(), account, response);
+        request.data.stream = recall.stream;
         if settled.is_none() && slot.as_ref().is_some_and(|slot| slot.is_wanted()) {
             request.recurrence = Recurrence::Wanted;
         }
@@ -674,7 +691,7 @@ impl Repeat {
         if let Some(head) = Arc::get_mut(&mut request.data.head) {
             head.shrink(if new_head.is_some() { 0 } else { HEAD_MAX });
             if let Some((hash, fields)) = new_head {
-                let slot = matches!(self.content, Repeated::Prepared).then(Arc::default);
+                let slot = self.new_slot();
                 self.heads.keep(hash, &request.data.head, fields, slot);
                 self.place = None;
             }

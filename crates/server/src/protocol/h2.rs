@@ -31,10 +31,9 @@ use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
 use sys::time::Instant;
 
-use self::head::ReceivedHead;
 use self::open_stream::OpenStream;
 use self::repeat::Repeating;
-use self::stream::{Common, KnownHead, NewStream};
+use self::stream::{Asked, Common, NewStream};
 use self::tasks::{Outside, Tasks};
 use self::window::Share;
 use self::wire::{State, StreamState, Wire};
@@ -183,7 +182,8 @@ impl Http2Connection {
                         stream.urgency = urgency;
                         stream.has_ended = true;
                     }
-                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None, known: None });
+                    let asked = Asked::New(asked, None);
+                    connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None });
                 } else {
                     stream.reset(Reason::PROTOCOL_ERROR);
                 }
@@ -410,19 +410,10 @@ impl Http2Connection {
                         true => Repeating::new(&self.common, &state, at, tick, arrived),
                         false => None,
                     };
-                    if repeating.as_mut().is_some_and(|repeating| repeating.answer_same(&mut state)) {
-                        self.was_busy = true;
-                    } else if !state.holds_request(at) {
-                        state.refuse(at);
-                    } else {
-                        let mut asked = head::read(state.protocol.fields(), &self.common.host.plan.limits);
-                        match repeating.as_mut().map(|repeating| repeating.answer_similar(&mut state, &mut asked)) {
-                            Some(Ok(())) => self.was_busy = true,
-                            missed => {
-                                let known = missed.and_then(Result::err).flatten();
-                                self.begun.push(self.new_stream(&mut state, at, asked, ends, tick, known));
-                            }
-                        }
+                    match self.answer(&mut state, at, repeating.as_mut()) {
+                        Ok(()) => self.was_busy = true,
+                        Err(None) => state.refuse(at),
+                        Err(Some(asked)) => self.begun.push(self.new_stream(&mut state, at, asked, ends, tick)),
                     }
                     arrived = arrived.or(repeating.and_then(|repeating| repeating.arrived()));
                 }
@@ -457,23 +448,42 @@ impl Http2Connection {
         Ok(())
     }
 
-    /// The request on this stream, whose fields the protocol has just read.
-    fn new_stream(
+    /// Answers the request on this stream, whose fields the protocol has just read, if an earlier one has asked the same. `Err`: what
+    /// is known of it; `None`: the connection holds too many.
+    fn answer(
         &self,
         state: &mut State,
         at: At,
-        asked: ReceivedHead,
-        ends: bool,
-        tick: Option<NonZeroU64>,
-        known: Option<KnownHead>,
-    ) -> NewStream {
+        mut repeating: Option<&mut Repeating<'_>>,
+    ) -> Result<(), Option<Asked>> {
+        let begun = match repeating.as_mut().map(|repeating| repeating.answer_same(state)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(begun)) => begun,
+            None => None,
+        };
+        if !state.holds_request(at) {
+            return Err(None);
+        }
+        if let Some(begun) = begun {
+            return Err(Some(Asked::Prepared(begun)));
+        }
+        let head = head::read(state.protocol.fields(), &self.common.host.plan.limits);
+        match repeating {
+            Some(repeating) => repeating.answer_similar(state, head).map_err(Some),
+            None => Err(Some(Asked::New(head, None))),
+        }
+    }
+
+    /// The request on this stream, whose fields the protocol has just read.
+    fn new_stream(&self, state: &mut State, at: At, asked: Asked, ends: bool, tick: Option<NonZeroU64>) -> NewStream {
         let urgency = head::urgency(state.protocol.fields());
         if let Some(stream) = state.protocol.stream(at) {
             stream.urgency = urgency;
             stream.has_ended = ends;
         }
-        let stream = OpenStream::new(self.common.wire.clone(), at, asked.protocol.clone());
-        NewStream { stream, asked, ends, urgency, tick, known }
+        let protocol = if let Asked::New(head, _) = &asked { head.protocol.clone() } else { None };
+        let stream = OpenStream::new(self.common.wire.clone(), at, protocol);
+        NewStream { stream, asked, ends, urgency, tick }
     }
 
     /// The client has violated the protocol.

@@ -1,5 +1,6 @@
 //! What tests need: servers and their sites, clients, Apache as the oracle, and the programs of others.
 
+pub mod asker;
 pub mod beside;
 pub mod browser;
 pub mod chance;

@@ -26,7 +26,7 @@ pub(crate) enum SentHead {
     },
     /// The fields without Date, and without compression.
     Http2(FieldList),
-    /// Each request has another one, over HTTP/1.
+    /// Each request has another one.
     Another,
 }
 

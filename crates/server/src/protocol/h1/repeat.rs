@@ -87,7 +87,7 @@ impl Http1Connection {
             return Err(Unanswered::New(None));
         }
         let mut head = RequestHead::received(mem::take(bytes), table);
-        let again = match recall.similar(&mut head) {
+        let again = match recall.similar(&mut head, None) {
             Ok(Recalled::Prepared(begun)) => return Err(Unanswered::Prepared(begun)),
             Ok(Recalled::Again(again)) if self.may_offer_http2(&again.request) => {
                 again.leave();

@@ -8,9 +8,9 @@ use runtime::tick;
 use sys::time::Instant;
 
 use super::head::ReceivedHead;
-use super::stream::{Common, Counted, KnownHead, Listed};
+use super::stream::{Asked, Common, Counted, KnownHead, Listed};
 use super::wire::State;
-use crate::exchange::repeat::{Again, Recall, Recalled, SentHead};
+use crate::exchange::repeat::{Again, Begun, Recall, Recalled, SentHead};
 use crate::exchange::{Exchange, Transfer};
 use crate::message::response::Body;
 use crate::message::sent::Persist;
@@ -50,40 +50,41 @@ impl<'c> Repeating<'c> {
         self.recall.arrived
     }
 
-    /// Answers it as the latest one with the same fields was answered. `false`: it could not be.
-    pub(super) fn answer_same(&mut self, state: &mut State) -> bool {
-        let text = state.protocol.fields().text();
-        let recalled = text.and_then(|text| self.recall.same(text));
-        let again = recalled.and_then(|recalled| self.if_it_fits(state, recalled));
-        again.map(|(again, body)| self.answer(state, again, &body)).is_some()
+    /// Answers it as the latest one with the same fields was answered. `Err`: it could not be; the request, if it begins right before
+    /// its handler, as that one did.
+    pub(super) fn answer_same(&mut self, state: &mut State) -> Result<(), Option<Begun>> {
+        let text = state.protocol.fields().text().ok_or(None)?;
+        let again = match self.recall.same(text).ok_or(None)? {
+            Recalled::Prepared(begun) => return Err(Some(begun)),
+            Recalled::Again(again) => again,
+        };
+        let (again, body) = self.if_it_fits(state, again).ok_or(None)?;
+        self.answer(state, again, &body);
+        Ok(())
     }
 
-    /// Answers it as one that asked the same was answered. `Err`: it goes through the phases; its head, if that may be worth
-    /// remembering.
-    pub(super) fn answer_similar(
-        &mut self,
-        state: &mut State,
-        asked: &mut ReceivedHead,
-    ) -> Result<(), Option<KnownHead>> {
-        if asked.error.is_some() || asked.protocol.is_some() {
-            return Err(None);
-        }
-        let text = state.protocol.fields().text().ok_or(None)?;
-        let recalled = match self.recall.similar(&mut asked.head) {
-            Ok(recalled) => recalled,
-            Err(key) => return Err(key.map(|key| KnownHead { key, text: text.to_vec() })),
+    /// Answers it as one that asked the same was answered. `Err`: how it goes on instead.
+    pub(super) fn answer_similar(&mut self, state: &mut State, mut asked: ReceivedHead) -> Result<(), Asked> {
+        let text = state.protocol.fields().text().filter(|_| asked.error.is_none() && asked.protocol.is_none());
+        let Some(text) = text else { return Err(Asked::New(asked, None)) };
+        let again = match self.recall.similar(&mut asked.head, Some(text)) {
+            Ok(Recalled::Prepared(begun)) => return Err(Asked::Prepared(begun)),
+            Ok(Recalled::Again(again)) => again,
+            Err(key) => {
+                let known = key.map(|key| KnownHead { key, text: text.to_vec() });
+                return Err(Asked::New(asked, known));
+            }
         };
-        let (again, body) = self.if_it_fits(state, recalled).ok_or(None)?;
+        let Some((again, body)) = self.if_it_fits(state, again) else { return Err(Asked::New(asked, None)) };
         let text = state.protocol.fields().text();
         let again = again.with_head(&mut asked.head, text, &self.recall);
-        std::mem::take(&mut asked.head).recycle();
+        asked.head.recycle();
         self.answer(state, again, &body);
         Ok(())
     }
 
     /// A response, and its body, if that can be sent at once.
-    fn if_it_fits(&self, state: &State, recalled: Recalled) -> Option<(Again, Bytes)> {
-        let Recalled::Again(again) = recalled else { return None };
+    fn if_it_fits(&self, state: &State, again: Again) -> Option<(Again, Bytes)> {
         let body = match &again.body {
             Body::Empty => Some(Bytes::new()),
             Body::Bytes(bytes) if bytes.len() <= self.common.largest && state.has_room(self.at, bytes.len()) => {

@@ -16,7 +16,7 @@ use super::open_stream::OpenStream;
 use super::response::{Begun, SendError, Sending, Transferred, begin};
 use super::tunnel;
 use super::wire::Wire;
-use crate::exchange::repeat::{Key, Repeat, SentHead};
+use crate::exchange::repeat::{self, Key, Repeat, SentHead};
 use crate::exchange::{Exchange, Received, RefusedHead, Running, Transfer};
 use crate::message::body::RequestBody;
 use crate::message::response::{Body, BodyStream};
@@ -86,47 +86,63 @@ pub(super) struct KnownHead {
     pub(super) text: Vec<u8>,
 }
 
+/// What is known of a request whose head has arrived.
+pub(super) enum Asked {
+    /// Its head, also for the table, if its response may be worth remembering.
+    New(ReceivedHead, Option<KnownHead>),
+    /// The request itself, right before its handler.
+    Prepared(repeat::Begun),
+}
+
 /// A request whose head has arrived.
 pub(super) struct NewStream {
     pub(super) stream: OpenStream,
-    pub(super) asked: ReceivedHead,
+    pub(super) asked: Asked,
     /// It has no body.
     pub(super) ends: bool,
     /// From 0, the most urgent, to 7 (RFC 9218).
     pub(super) urgency: u8,
     /// The tick that announced the request.
     pub(super) tick: Option<NonZeroU64>,
-    /// Its head, if its response may be worth remembering.
-    pub(super) known: Option<KnownHead>,
 }
 
 /// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let _counted = Counted::of(common.workers);
-    let NewStream { stream, asked, ends, tick, known, .. } = begun;
+    let NewStream { stream, asked, ends, tick, .. } = begun;
     let listed = Listed::of(&common.is_listed);
     let row = match listed {
         Some(_) => common.workers.acquire(),
         None => common.workers.acquire_beside(),
     };
-    let number = stream.number();
-    let is_tunnel = asked.protocol.is_some();
-    let is_websocket = asked.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
     let open = Arc::new(stream);
-    let head_len = asked.head.len();
-    let stream = Some(StreamId { number, ..common.first });
-    let received = Received { head: asked.head.into(), broken: asked.error.map(RefusedHead::Invalid), stream };
     let so_far = common.wire.lock().traffic();
-    let mut exchange = Exchange::begin(common.running, &common.client, received, row, so_far);
-    let request = &mut exchange.request;
-    request.account.tick = tick.inspect(|tick| tick::resume(*tick));
     let received = Arc::new(AtomicU64::new(0));
-    if !is_tunnel && !ends {
-        let plan = &request.vhost.plan;
-        let rules = BodyRules { timeout: common.timeout.unwrap_or(plan.body.timeout), ..plan.body };
-        let source = Source::new(open.clone(), asked.length, asked.expects, rules, received.clone());
-        request.body = RequestBody::new(Box::new(source));
-    }
+    let (mut exchange, known, protocol) = match asked {
+        Asked::Prepared(begun) => (Exchange::prepared(begun, row, so_far), None, None),
+        Asked::New(mut asked, known) => {
+            let protocol = asked.protocol.take();
+            let is_tunnel = protocol.is_some();
+            let source = (!is_tunnel && !ends).then_some((asked.length, asked.expects));
+            let stream = Some(StreamId { number: open.number(), ..common.first });
+            let head = Received { head: asked.head.into(), broken: asked.error.map(RefusedHead::Invalid), stream };
+            let mut exchange = Exchange::begin(common.running, &common.client, head, row, so_far);
+            let request = &mut exchange.request;
+            request.account.tick = tick.inspect(|tick| tick::resume(*tick));
+            request.may_prepare_others = known.is_some();
+            if let Some((length, expects)) = source {
+                let plan = &request.vhost.plan;
+                let rules = BodyRules { timeout: common.timeout.unwrap_or(plan.body.timeout), ..plan.body };
+                let source = Source::new(open.clone(), length, expects, rules, received.clone());
+                request.body = RequestBody::new(Box::new(source));
+            }
+            (exchange, known, protocol)
+        }
+    };
+    let is_tunnel = protocol.is_some();
+    let is_websocket = protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
+    let request = &mut exchange.request;
+    let head_len = request.data.head.len();
     request.interim = Some(open.clone());
     let response = async {
         let response = exchange.respond().await;
@@ -202,10 +218,13 @@ async fn respond_with(
         Body::Bytes(bytes) => bytes.len() <= common.largest,
         Body::Parts(_) | Body::File(_) | Body::Stream(_) => false,
     };
-    if let Some(KnownHead { key, text }) = known.filter(|_| is_sent_at_once) {
+    if let Some(KnownHead { key, text }) = known.filter(|_| is_sent_at_once || request.prepared.is_some()) {
         let delimiter = request.account.sent.head.map_or(Delimiter::Nothing, |(delimiter, _)| delimiter);
         let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
-        let head = SentHead::http2(request, length);
+        let head = match request.prepared {
+            Some(_) => Some(SentHead::Another),
+            None => SentHead::http2(request, length),
+        };
         *repeat = head.and_then(|head| Repeat::of(key, request, head, Some(text), &body, delimiter));
     }
     let mut carried = Transferred { head: size, body: 0, complete: ends };

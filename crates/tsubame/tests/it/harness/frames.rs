@@ -85,6 +85,8 @@ impl Frames {
     fn over(stream: TcpStream) -> Frames {
         stream.set_read_timeout(Some(DEADLINE)).expect("timeout");
         stream.set_write_timeout(Some(DEADLINE)).expect("timeout");
+        // Otherwise a frame waits until the server has acknowledged the one before.
+        stream.set_nodelay(true).expect("nodelay");
         Frames { stream, next: 1, decoder: Decoder::new(4096), head: Vec::new() }
     }
 

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::harness::server::Server;
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -32,6 +34,13 @@ impl Sample {
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
+}
+
+/// What a server has counted, by the counter's name, if its metrics are at `/metrics`.
+pub fn counted(server: &Server<'_>, counter: &str) -> u64 {
+    let text = server.get("/metrics").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("tsubame_{counter}_total ")));
+    line.and_then(|count| count.parse().ok()).expect("a number")
 }
 
 /// All families by their names. Panics at whatever is not right.

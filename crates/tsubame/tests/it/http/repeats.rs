@@ -9,14 +9,16 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::harness::asker::Asker;
 use crate::harness::chance::{Chance, seeds};
 use crate::harness::frames::{Ended, Frames, WINDOW_UPDATE, request};
 use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::open_metrics::counted;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::tls;
 use crate::harness::wait::{until, within};
-use crate::harness::wire::{Client, Framing, Response};
+use crate::harness::wire::{Client, Response};
 
 /// A directory with this section, and requests for a path in it, or elsewhere, with these fields.
 struct Case {
@@ -166,68 +168,12 @@ fn site(cases: &[&Case]) -> (Site, String) {
 
 /// How many requests a server has repeated.
 fn repeated(server: &Server<'_>) -> u64 {
-    let text = server.get("/metrics").text();
-    let line = text.lines().find_map(|line| line.strip_prefix("tsubame_requests_repeated_total "));
-    line.and_then(|count| count.parse().ok()).expect("a number")
+    counted(server, "requests_repeated")
 }
 
 fn head(case: &Case, number: usize) -> String {
     let path = if case.path.starts_with('/') { case.path.to_string() } else { format!("/{number}/{}", case.path) };
     format!("{} {path} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.method, case.fields)
-}
-
-/// A client of either protocol.
-enum Asker {
-    Http1(Client),
-    Http2(Box<Frames>),
-}
-
-impl Asker {
-    fn new(server: &Server<'_>, is_http2: bool) -> Asker {
-        match is_http2 {
-            true => Asker::Http2(Box::new(Frames::connect(server.address(), &[]))),
-            false => Asker::Http1(server.client()),
-        }
-    }
-
-    fn response(&mut self, method: &str, head: &str) -> Response {
-        match self {
-            Asker::Http1(client) => {
-                client.send(head);
-                client.response_to(method)
-            }
-            Asker::Http2(client) => {
-                let mut lines = head.lines();
-                let path = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a path");
-                let fields: Vec<(String, &str)> = lines
-                    .filter_map(|line| line.split_once(": "))
-                    .map(|(name, value)| (name.to_lowercase(), value))
-                    .filter(|(name, _)| !["host", "connection"].contains(&name.as_str()))
-                    .collect();
-                let fields = fields.iter().map(|(name, value)| (name.as_str(), *value));
-                let fields: Vec<_> = request(method, path).into_iter().chain(fields).collect();
-                let (status, mut fields, body) = client.response(&fields);
-                for (name, _) in &mut fields {
-                    *name = name.split('-').map(capital).collect::<Vec<_>>().join("-");
-                }
-                Response {
-                    minor_version: 0,
-                    status,
-                    reason: String::new(),
-                    fields,
-                    body,
-                    trailers: Vec::new(),
-                    interim: Vec::new(),
-                    framing: Framing::Length,
-                }
-            }
-        }
-    }
-}
-
-fn capital(word: &str) -> String {
-    let (first, rest) = word.split_at(1.min(word.len()));
-    first.to_uppercase() + rest
 }
 
 /// The response, without its dates. A filter's output may come in chunks or at once: the body counts.

@@ -4,8 +4,11 @@
 //! `ForensicLog` writes a line for each request, so with it none begins there: the same configuration with and without this line
 //! must answer alike.
 
+use crate::harness::asker::Asker;
 use crate::harness::chance::{Chance, seeds};
+use crate::harness::frames::{Ended, Frames, request};
 use crate::harness::mpm::Mpm;
+use crate::harness::open_metrics::counted;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -88,8 +91,12 @@ const FIELDS: &[&str] = &[
     "Expect: 100-continue",
 ];
 
+/// Both protocols, and where the metrics are.
+const COMMON: &str = "Protocols h2c http/1.1\nH2Upgrade off\n<Location /metrics>\nSetHandler metrics\n</Location>\n";
+
 fn configuration(origin: &Origin) -> String {
-    let mut text = String::from("ErrorDocument 502 /none\nErrorDocument 404 \"nothing there\"\nUseCanonicalName Off\n");
+    let mut text =
+        format!("{COMMON}ErrorDocument 502 /none\nErrorDocument 404 \"nothing there\"\nUseCanonicalName Off\n");
     for (number, section) in SECTIONS.iter().enumerate() {
         text += &format!(
             "ProxyPass /{number}/ http://{}/\n<Location /{number}/>\nProxyPassReverse http://{}/inner/\n{section}\n</Location>\n",
@@ -122,13 +129,14 @@ fn by_chance_they_are_answered_alike() {
         [&with, &without]
             .into_iter()
             .for_each(|server| server.allow_everything("bad answers of the backend are logged"));
-        for seed in seeds(1) {
+        for (seed, is_http2) in seeds(1).flat_map(|seed| [(seed, false), (seed, true)]) {
             let mut chance = Chance::new(seed);
-            let (mut ours, mut theirs) = (with.client(), without.client());
+            let asker = |server| Asker::new(server, is_http2);
+            let (mut ours, mut theirs) = (asker(&with), asker(&without));
             let mut heads: Vec<(&str, String)> = Vec::new();
-            for step in 0..500 {
+            for step in 0..if is_http2 { 250 } else { 500 } {
                 if heads.is_empty() || chance.one_in(4) {
-                    let method = chance.of(&["GET", "GET", "GET", "HEAD", "POST"]);
+                    let method = chance.of(&["GET", "GET", "GET", "HEAD", if is_http2 { "GET" } else { "POST" }]);
                     let number = chance.below(SECTIONS.len() as u64);
                     let version = if chance.one_in(8) { "1.0" } else { "1.1" };
                     let path = chance.of(PATHS);
@@ -151,39 +159,42 @@ fn by_chance_they_are_answered_alike() {
                     let (line, rest) = head.split_once("\r\n").expect("a line");
                     head = format!("{line}\r\nX-Step: {step}\r\nReferer: http://{step}/\r\n{rest}");
                 }
-                let [mine, yours] = [&mut ours, &mut theirs].map(|client| {
-                    client.send(&head);
-                    client.response_to(method)
-                });
-                assert_eq!(seen(&mine, &with), seen(&yours, &without), "{mpm}: step {step} of seed {seed}: {head}");
-                if mine.closes() || yours.closes() || chance.one_in(30) {
-                    (ours, theirs) = (with.client(), without.client());
+                let [mine, yours] = [&mut ours, &mut theirs].map(|client| client.response(method, &head));
+                let [mine_seen, yours_seen] = [seen(&mine, &with), seen(&yours, &without)];
+                assert_eq!(mine_seen, yours_seen, "{mpm}: step {step} of seed {seed}, HTTP/2: {is_http2}: {head}");
+                if !is_http2 && (mine.closes() || yours.closes()) || chance.one_in(30) {
+                    (ours, theirs) = (asker(&with), asker(&without));
                 }
             }
+            let prepared = counted(&with, "requests_prepared");
+            assert!(prepared > if is_http2 { 150 } else { 100 }, "{mpm}: {prepared}, HTTP/2: {is_http2}");
         }
+        assert_eq!(counted(&without, "requests_prepared"), 0, "{mpm}");
     }
 }
 
 /// Each client's address goes to the backend, and each request has its own line in the log, though all begin where the first was.
 #[test]
 fn each_is_its_own() {
-    for mpm in [Mpm::Percore, Mpm::Event] {
+    for (mpm, is_http2) in [Mpm::Percore, Mpm::Event].into_iter().flat_map(|mpm| [(mpm, false), (mpm, true)]) {
         let site = Site::new();
         let origin = Origin::start(site.ip);
         let text = format!(
-            "ProxyPass /app/ http://{}/\nLogFormat \"%a %{{X-Number}}i %s %U\" own\nCustomLog logs/own own\n",
+            "{COMMON}ProxyPass /app/ http://{}/\nLogFormat \"%a %{{X-Number}}i %s %U %{{H2_STREAM_ID}}e\" own\nCustomLog logs/own own\n",
             origin.address
         );
         let server = Server::start(mpm, &site, &text);
-        let mut clients: Vec<_> = (0..4).map(|_| server.client()).collect();
+        let mut clients: Vec<_> = (0..4).map(|_| Asker::new(&server, is_http2)).collect();
         let mut expected = Vec::new();
         for number in 0..40 {
             let path = ["echo", "missing"][number % 2];
             let head = format!("GET /app/{path} HTTP/1.1\r\nHost: localhost\r\nX-Number: {number}\r\n\r\n");
-            let text = clients[number % 4].request(head).text();
-            assert!(path == "missing" || text.contains(&format!("\nX-Number: {number}\n")), "{mpm}: {text}");
+            let text = clients[number % 4].response("GET", &head).text();
+            let is_its = text.to_lowercase().contains(&format!("\nx-number: {number}\n"));
+            assert!(path == "missing" || is_its, "{mpm}: {text}");
             let status = if path == "missing" { 404 } else { 200 };
-            expected.push(format!("127.0.0.1 {number} {status} /app/{path}"));
+            let stream = if is_http2 { (number / 4 * 2 + 1).to_string() } else { "-".to_string() };
+            expected.push(format!("127.0.0.1 {number} {status} /app/{path} {stream}"));
         }
         expected.sort();
         let lines = until("all lines of the log", || {
@@ -191,6 +202,31 @@ fn each_is_its_own() {
             lines.sort();
             (lines.len() == expected.len()).then_some(lines)
         });
-        assert_eq!(lines, expected, "{mpm}");
+        assert_eq!(lines, expected, "{mpm}, HTTP/2: {is_http2}");
+    }
+}
+
+/// Streams of one connection begin where an earlier request was, all at once, and each has its own answer.
+#[test]
+fn streams_begin_at_once() {
+    for mpm in [Mpm::Percore, Mpm::Event] {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let server = Server::start(mpm, &site, &format!("{COMMON}ProxyPass /app/ http://{}/\n", origin.address));
+        let mut client = Frames::connect(server.address(), &[]);
+        for round in 0..10 {
+            let values: Vec<String> = (0..9).map(|number| format!("{round}-{}", number % 5)).collect();
+            let ask =
+                |value: &String| client.ask(&[&request("GET", "/app/echo")[..], &[("x-number", value)]].concat(), true);
+            let streams: Vec<u32> = values.iter().map(ask).collect();
+            for (value, ended) in values.iter().zip(client.all(&streams)) {
+                let Ended::Answered(200, body) = ended else { panic!("{mpm}: {ended:?}") };
+                let text = String::from_utf8_lossy(&body).to_lowercase();
+                assert!(text.contains(&format!("\nx-number: {value}\n")), "{mpm}: {text}");
+            }
+        }
+        // Those of the first rounds go through the phases.
+        let prepared = counted(&server, "requests_prepared");
+        assert!(prepared >= 50, "{mpm}: {prepared}");
     }
 }
