@@ -63,7 +63,7 @@ pub(crate) use self::health::{Health, HealthMethod};
 pub(crate) use self::method::Method;
 pub(crate) use self::received::{pass_on, take_field};
 pub(crate) use self::reverse::{EXPRESS, cookie, reversed};
-pub(crate) use self::scheme::{BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
+pub(crate) use self::scheme::{Backend, BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 pub(crate) use self::schemes::port_of;
 pub(crate) use self::set::{add_health_expr, add_health_template};
 use self::settings::{

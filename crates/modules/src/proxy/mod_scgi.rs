@@ -11,7 +11,7 @@ use server::PhaseHook::Now;
 use server::{Flow, Handler, HandlerResult, Hook, Module, Order, Phase, Request};
 use upstream::{Address, RemoteServer};
 
-use super::mod_proxy::{AjpSettings, BackendProtocol, Destination, Status, Target, prepare, respond};
+use super::mod_proxy::{AjpSettings, Backend, BackendProtocol, Destination, Status, Target, prepare, respond};
 use super::mod_proxy_scgi::{PROTOCOL, STDERR};
 use crate::mappers::mod_alias::matched;
 
@@ -141,7 +141,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
     let name = address.to_string();
     let Ok(target) = Target::parse(&format!("scgi://{name}")) else { return HandlerResult::Status(500) };
     let server = RemoteServer { address, name, connect: timeout, keep: None, tls: None, way: None, tally: None };
-    let destination = Destination {
+    let destination = Destination::from(Backend {
         target,
         kind: server.kind(),
         server,
@@ -151,8 +151,7 @@ async fn handle(request: &mut Request) -> HandlerResult {
         upgrade: None,
         status: Status::default(),
         answering: None,
-        attempt: None,
-    };
+    });
     if let Err(answer) = prepare(request, "scgi").await {
         return answer;
     }

@@ -3,7 +3,7 @@
 //! Apache manual: mod_proxy_balancer. What the environment tells and what becomes of a broken member was measured on 2.4.71. Beyond
 //! Apache, a request that a member has not begun to answer goes to another one if sending it twice does no harm.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use conf::Level;
@@ -17,7 +17,8 @@ use super::balancer::{Balancer, Member, NAME, of_url};
 use super::carried::{Carrier, carried};
 use super::destination::to_member;
 use super::elect::{Election, Session, session};
-use super::map::{SOCKET, set};
+use super::map::{SOCKET, file_name};
+use super::scheme::{Backend, Destination, Scheme};
 use super::schemes::scheme;
 use super::target::Target;
 use super::way;
@@ -25,64 +26,136 @@ use super::way;
 /// How often a request looks for a member that has become free, as in Apache.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Lets a member answer the request.
-pub(super) async fn handle(request: &mut Request, target: &Target) -> HandlerResult {
-    let url = target.url();
-    let Some(balancer) = of_url(request, &url) else {
-        request.log(NAME, Level::Error, format!("{url}: there is no such balancer"));
-        return HandlerResult::Status(500);
-    };
-    if balancer.recover() {
-        request.log(NAME, Level::Warn, format!("AH01165: {}: Forcing recovery of all workers", balancer.url()));
+/// How requests with the same URL of a balancer go on.
+pub(super) struct ToBalancer {
+    url: String,
+    /// The path and the query for its members.
+    path: String,
+    balancer: Option<Arc<Balancer>>,
+    /// Its URL, for the environment.
+    name: Arc<str>,
+    /// What there is to know of each member, once one of the requests goes to it.
+    members: Box<[OnceLock<ToMember>]>,
+}
+
+/// How such requests go on at a member.
+struct ToMember {
+    /// `None`: its module is not loaded.
+    scheme: Option<&'static Scheme>,
+    backend: Arc<Backend>,
+    /// Its URL with the path, as the file name of the requests.
+    filename: String,
+    /// Its URL and its route, for the environment.
+    name: Arc<str>,
+    route: Arc<str>,
+}
+
+impl ToBalancer {
+    /// With this URL.
+    pub(super) fn new(request: &Request, target: &Target) -> ToBalancer {
+        let url = target.url();
+        let balancer = of_url(request, &url);
+        let name = balancer.as_ref().map(|balancer| balancer.url()).unwrap_or_default().into();
+        let members = balancer.iter().flat_map(|balancer| &balancer.members).map(|_| OnceLock::new()).collect();
+        ToBalancer { url, path: target.path.clone(), balancer, name, members }
     }
-    let session = session(&balancer, request, &url);
-    let (status, line) = (request.response.status(), request.response.status_line().map(str::to_string));
-    let mut tried = Vec::new();
-    loop {
-        let Some(index) = elect(request, &balancer, session.as_ref(), &tried).await else {
-            return HandlerResult::Status(503);
-        };
-        tell(request, &balancer, index, session.as_ref());
-        let election = Election::new(&balancer, index);
-        let (member, attempt) = (election.member(), Arc::<Attempt>::default());
-        let destination = to_member(request, member, &target.path, attempt.clone());
-        let Some(scheme) = scheme(request, &destination.target.scheme) else {
-            let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
-            request.log(NAME, Level::Error, text);
+
+    /// Lets a member answer the request.
+    pub(super) async fn handle(&self, request: &mut Request) -> HandlerResult {
+        let Some(balancer) = &self.balancer else {
+            request.log(NAME, Level::Error, format!("{}: there is no such balancer", self.url));
             return HandlerResult::Status(500);
         };
-        let Some(handler) = scheme.handler else { return HandlerResult::Status(500) };
-        // What follows the mapping of a request to a backend of this protocol.
-        request.notes.remove(SOCKET);
-        set(request, &destination.target);
-        (scheme.path)(request, &destination.target);
-        let completed = match way::is_special(request) {
-            true => way::complete(request, destination).await,
-            false => Ok(destination),
-        };
-        let result = match completed {
-            Ok(destination) => {
-                backends::note(request, || member.url.clone(), &destination.server);
-                handler(request, Arc::new(destination)).await
-            }
-            Err(refused) => refused,
-        };
-        election.sent(attempt.sent());
-        election.received(attempt.received());
-        // Only who cannot be reached is broken, or who the configuration says is. A request that fails says nothing about others.
-        if attempt.is_unreached() || is_failure(request, &balancer, member, &result) {
-            member.fails();
+        if balancer.recover() {
+            request.log(NAME, Level::Warn, format!("AH01165: {}: Forcing recovery of all workers", balancer.url()));
         }
-        if attempt.may_be_repeated() && tried.len() < balancer.attempts {
-            tried.push(index);
-            request.notes.remove("error-notes");
-            match &line {
-                Some(line) => request.response.set_status_line(status, line.clone()),
-                None => request.response.set_status(status),
+        let session = session(balancer, request, &self.url);
+        let (status, line) = (request.response.status(), request.response.status_line().map(str::to_string));
+        let mut tried = Vec::new();
+        loop {
+            let Some(index) = elect(request, balancer, session.as_ref(), &tried).await else {
+                return HandlerResult::Status(503);
+            };
+            let election = Election::new(balancer, index);
+            let (member, attempt) = (election.member(), Arc::<Attempt>::default());
+            let known = self.members[index].get_or_init(|| ToMember::new(request, member, &self.path));
+            self.tell(request, known, session.as_ref());
+            let Some(scheme) = known.scheme else {
+                let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
+                request.log(NAME, Level::Error, text);
+                return HandlerResult::Status(500);
+            };
+            let Some(handler) = scheme.handler else { return HandlerResult::Status(500) };
+            known.map(request, scheme);
+            let destination = Destination { backend: known.backend.clone(), attempt: Some(attempt.clone()) };
+            let completed = match way::is_special(request) {
+                true => way::complete(request, destination).await,
+                false => Ok(destination),
+            };
+            let result = match completed {
+                Ok(destination) => {
+                    backends::note(request, || member.url.clone(), &destination.server);
+                    handler(request, Arc::new(destination)).await
+                }
+                Err(refused) => refused,
+            };
+            election.sent(attempt.sent());
+            election.received(attempt.received());
+            // Only who cannot be reached is broken, or who the configuration says is. A request that fails says nothing about others.
+            if attempt.is_unreached() || is_failure(request, balancer, member, &result) {
+                member.fails();
             }
-            continue;
+            if attempt.may_be_repeated() && tried.len() < balancer.attempts {
+                tried.push(index);
+                request.notes.remove("error-notes");
+                match &line {
+                    Some(line) => request.response.set_status_line(status, line.clone()),
+                    None => request.response.set_status(status),
+                }
+                continue;
+            }
+            return carried(result, Carrier::Member(election));
         }
-        return carried(result, Carrier::Member(election));
+    }
+
+    /// Tells the environment who was elected.
+    fn tell(&self, request: &mut Request, elected: &ToMember, session: Option<&Session>) {
+        let is_own = session.is_some_and(|session| *session.route == *elected.route);
+        if self.balancer.as_ref().is_some_and(|balancer| balancer.sticky.is_some()) && !is_own {
+            request.env.set("BALANCER_ROUTE_CHANGED", "1");
+        }
+        request.env.set("BALANCER_NAME", self.name.clone());
+        request.env.set("BALANCER_WORKER_NAME", elected.name.clone());
+        request.env.set("BALANCER_WORKER_ROUTE", elected.route.clone());
+        if let Some(session) = session {
+            request.env.set("BALANCER_SESSION_STICKY", session.name.clone());
+            request.env.set("BALANCER_SESSION_ROUTE", session.route.clone());
+        }
+    }
+}
+
+impl ToMember {
+    /// For requests with this path and query.
+    fn new(request: &Request, member: &Member, path: &str) -> ToMember {
+        let backend = to_member(request, member, path);
+        ToMember {
+            scheme: scheme(request, &backend.target.scheme),
+            filename: file_name(&backend.target),
+            backend: Arc::new(backend),
+            name: member.url.as_str().into(),
+            route: member.worker.parameters.route.as_deref().unwrap_or_default().into(),
+        }
+    }
+
+    /// What follows the mapping of a request to a backend of this protocol.
+    fn map(&self, request: &mut Request, scheme: &Scheme) {
+        let target = &self.backend.target;
+        match &target.socket {
+            Some(socket) => request.notes.set(SOCKET, socket.clone()),
+            None => request.notes.remove(SOCKET),
+        }
+        request.mapped.filename.clone_from(&self.filename);
+        (scheme.path)(request, target);
     }
 }
 
@@ -129,22 +202,5 @@ async fn elect(request: &Request, balancer: &Balancer, session: Option<&Session>
             return None;
         }
         sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// Tells the environment who was elected.
-fn tell(request: &mut Request, balancer: &Balancer, index: usize, session: Option<&Session>) {
-    let member = &balancer.members[index];
-    let route = member.worker.parameters.route.clone().unwrap_or_default();
-    let is_own = session.is_some_and(|session| session.route == route);
-    if balancer.sticky.is_some() && !is_own {
-        request.env.set("BALANCER_ROUTE_CHANGED", "1");
-    }
-    request.env.set("BALANCER_NAME", balancer.url());
-    request.env.set("BALANCER_WORKER_NAME", member.url.clone());
-    request.env.set("BALANCER_WORKER_ROUTE", route);
-    if let Some(session) = session {
-        request.env.set("BALANCER_SESSION_STICKY", session.name.clone());
-        request.env.set("BALANCER_SESSION_ROUTE", session.route.clone());
     }
 }

@@ -1,18 +1,17 @@
 //! The destination of a request: the address of a backend, and what is configured for it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use server::Request;
 use server::core::CoreServer;
-use upstream::{Address, Attempt, Keep, RemoteServer, Tally};
+use upstream::{Address, Keep, RemoteServer, Tally};
 
 use super::ajp_settings::AjpSettings;
 use super::backends::others;
 use super::balancer::Member;
 use super::map::SOCKET;
-use super::scheme::Destination;
+use super::scheme::{Backend, Destination};
 use super::schemes::scheme;
 use super::settings::ProxyServer;
 use super::status::Status;
@@ -31,8 +30,8 @@ pub(super) fn parameters<'r>(
     Parameters::of(conf.workers.entries().iter().map(|(worker, _)| &**worker), target)
 }
 
-/// The destination of a request whose target is a balancer: this member.
-pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, attempt: Arc<Attempt>) -> Destination {
+/// The backend of requests with this path whose target is a balancer: this member.
+pub(super) fn to_member(request: &Request, member: &Member, mut path: &str) -> Backend {
     let mut target = member.worker.target.clone();
     if scheme(request, &target.scheme).is_some_and(|scheme| !scheme.query) {
         // The balancer's URL has the request's query, which URLs of this protocol have not.
@@ -43,7 +42,7 @@ pub(super) fn to_member(request: &Request, member: &Member, mut path: &str, atte
     }
     target.path.push_str(path);
     let known = Some((&member.worker.parameters, Some(&member.tally)));
-    Destination { attempt: Some(attempt), ..destination_with(request, target, known) }
+    backend_with(request, target, known)
 }
 
 /// How connections to a backend stay open, if they do.
@@ -56,7 +55,7 @@ pub(super) fn destination(request: &Request, mut target: Target) -> Destination 
     // The choice of the backend depends on it, too.
     target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let known = parameters(request, &target);
-    destination_with(request, target, known.as_ref().map(|(known, tally)| (&**known, *tally)))
+    backend_with(request, target, known.as_ref().map(|(known, tally)| (&**known, *tally))).into()
 }
 
 /// How long a server may be silent: `ProxyTimeout`, or `Timeout`.
@@ -65,8 +64,8 @@ pub(crate) fn timeout(request: &Request) -> Duration {
     own.copied().unwrap_or_else(|| request.host::<CoreServer>().timeout())
 }
 
-/// The destination of a target for which this is configured.
-fn destination_with(request: &Request, target: Target, known: Option<(&Parameters, Option<&Tally>)>) -> Destination {
+/// The backend of a target for which this is configured.
+fn backend_with(request: &Request, target: Target, known: Option<(&Parameters, Option<&Tally>)>) -> Backend {
     let tally = known.map_or_else(|| others(request), |(_, tally)| tally).cloned();
     let known = known.map(|(known, _)| known);
     let scheme = scheme(request, &target.scheme);
@@ -99,7 +98,7 @@ fn destination_with(request: &Request, target: Target, known: Option<(&Parameter
     };
     let upgrade = known.upgrade.as_deref().or(scheme.and_then(|scheme| scheme.upgrade));
     let upgrade = upgrade.filter(|protocol| !protocol.eq_ignore_ascii_case("NONE")).map(str::to_string);
-    Destination {
+    Backend {
         target,
         kind: server.kind(),
         server,
@@ -112,6 +111,5 @@ fn destination_with(request: &Request, target: Target, known: Option<(&Parameter
         upgrade,
         status: known.status.of(Status::default()),
         answering: None,
-        attempt: None,
     }
 }

@@ -15,14 +15,11 @@ use super::by_heartbeat;
 use super::method::Method;
 use super::status::Status;
 
-/// Members with their numbers.
-type Members<'m> = std::vec::IntoIter<(usize, &'m Member)>;
-
 impl Method {
-    /// The one of these whose turn it is, and which counts that.
-    fn best<'m>(self, members: impl Iterator<Item = (usize, &'m Member)> + Clone) -> Option<usize> {
+    /// The one of these whose turn it is, and which counts that, if it `counts`.
+    fn best<'m>(self, members: impl Iterator<Item = (usize, &'m Member)> + Clone, counts: bool) -> Option<usize> {
         let (index, member) = self.choose(members.clone())?;
-        if !matches!(self, Method::Traffic | Method::Heartbeat) {
+        if counts && !matches!(self, Method::Traffic | Method::Heartbeat) {
             let factors = members.map(|(_, one)| (one, i64::from(one.factor())));
             let all = factors.fold(0, |all, (one, factor)| {
                 one.add_arrears(factor);
@@ -155,38 +152,32 @@ impl Balancer {
         let _held = self.lock();
         let now = Instant::now();
         self.members.iter().for_each(|member| member.recover(now));
-        let method = self.method();
-        self.first_of_sets(|members| method.best(members), now, tried)
+        self.first_of_sets(true, now, tried)
     }
 
     /// The member that the next request would get, if all goes well. Changes nothing.
     pub(super) fn foresee(&self, route: Option<&str>) -> Option<usize> {
-        let (now, method) = (Instant::now(), self.method());
+        let now = Instant::now();
         if let Some(index) = route.and_then(|route| self.of_route(route, &[], now, self.members.len())) {
             return Some(index);
         }
-        let choose = |members: Members<'_>| method.choose(members).map(|(index, _)| index);
-        if route.is_some() && self.no_failover { None } else { self.first_of_sets(choose, now, &[]) }
+        if route.is_some() && self.no_failover { None } else { self.first_of_sets(false, now, &[]) }
     }
 
-    /// The one that `choose` names, of the lowest set that has any.
-    fn first_of_sets(
-        &self,
-        choose: impl Fn(Members<'_>) -> Option<usize>,
-        now: Instant,
-        tried: &[usize],
-    ) -> Option<usize> {
-        let mut sets: Vec<u8> = self.members.iter().map(Member::set_number).collect();
-        sets.sort_unstable();
-        sets.dedup();
-        sets.into_iter().find_map(|set| {
-            let [first, second] = self.candidates(set, now, tried);
-            choose(first.into_iter()).or_else(|| choose(second.into_iter()))
-        })
+    /// The member whose turn it is, of the lowest set that has one. Whether it `counts` that.
+    fn first_of_sets(&self, counts: bool, now: Instant, tried: &[usize]) -> Option<usize> {
+        let numbers = || self.members.iter().map(Member::set_number);
+        let mut set = numbers().min()?;
+        loop {
+            if let Some(index) = self.best_of_set(set, counts, now, tried) {
+                return Some(index);
+            }
+            set = numbers().filter(|number| *number > set).min()?;
+        }
     }
 
-    /// The members of a set that can get a request, and the standbys among them, which get it if no other does.
-    fn candidates(&self, set: u8, now: Instant, tried: &[usize]) -> [Vec<(usize, &Member)>; 2] {
+    /// The member whose turn it is, of those of a set that can get a request. Standbys get it if no other does.
+    fn best_of_set(&self, set: u8, counts: bool, now: Instant, tried: &[usize]) -> Option<usize> {
         let of_set = || self.members.iter().enumerate().filter(move |(_, member)| member.set_number() == set);
         let is = |member: &Member, status| member.status_at(now).has(status);
         let is_free = |index: usize, member: &Member| {
@@ -199,7 +190,8 @@ impl Balancer {
         let standbys = of_set().filter(|(index, member)| {
             is(member, Status::STANDBY) && !is(member, Status::SPARE) && is_free(*index, member)
         });
-        [usual.chain(spares.take(missing)).collect(), standbys.collect()]
+        let method = self.method();
+        method.best(usual.chain(spares.take(missing)), counts).or_else(|| method.best(standbys, counts))
     }
 
     /// Gives all members another try if none is left. Returns whether it did.

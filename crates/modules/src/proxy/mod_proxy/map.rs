@@ -174,10 +174,15 @@ pub(super) fn canonical_port(target: &mut Target, scheme: &Scheme) {
 
 /// Puts a request's target into its file name and notes.
 pub(super) fn set(request: &mut Request, target: &Target) {
-    request.mapped.filename = format!("{TO_BACKEND}{}", target.url());
+    request.mapped.filename = file_name(target);
     if let Some(socket) = &target.socket {
         request.notes.set(SOCKET, socket.clone());
     }
+}
+
+/// The file name that stands for a target.
+pub(super) fn file_name(target: &Target) -> String {
+    format!("{TO_BACKEND}{}", target.url())
 }
 
 /// Escapes a path like Apache for backends: letters, digits and ``~$-_.+!*'(),;:@&=/`` stay.

@@ -1,6 +1,7 @@
 //! A protocol for backends, and what the modules that implement one have in common.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,9 +42,17 @@ pub(crate) struct Scheme {
 /// Sends a request to a backend.
 pub(crate) type SchemeHandler = for<'a> fn(&'a mut Request, Arc<Destination>) -> Waiting<'a, HandlerResult>;
 
-/// A request's target, and its settings.
+/// Where a request goes.
 #[derive(Clone)]
 pub(crate) struct Destination {
+    pub(crate) backend: Arc<Backend>,
+    /// Learns what becomes of the request, if the backend is a member of a balancer.
+    pub(crate) attempt: Option<Arc<Attempt>>,
+}
+
+/// The target of requests with the same URL, and its settings.
+#[derive(Clone)]
+pub(crate) struct Backend {
     /// The backend's URL with the request's path.
     pub(crate) target: Target,
     /// The address and its settings.
@@ -62,8 +71,6 @@ pub(crate) struct Destination {
     pub(crate) status: Status,
     /// A proxy answers the request in place of the server, and wants these credentials.
     pub(crate) answering: Option<Credentials>,
-    /// Learns what becomes of the request, if the backend is a member of a balancer.
-    pub(crate) attempt: Option<Arc<Attempt>>,
 }
 
 /// The credentials that the proxy behind this one wants, if it wants any.
@@ -73,9 +80,26 @@ impl Destination {
     /// The destination over encrypted connections.
     pub(crate) fn encrypted(&self, tls: Tls) -> Destination {
         let server = RemoteServer { tls: Some(tls), ..self.server.clone() };
-        Destination { kind: server.kind(), server, ..self.clone() }
+        let backend = Backend { kind: server.kind(), server, ..Backend::clone(self) };
+        Destination { backend: Arc::new(backend), attempt: self.attempt.clone() }
     }
+}
 
+impl From<Backend> for Destination {
+    fn from(backend: Backend) -> Destination {
+        Destination { backend: Arc::new(backend), attempt: None }
+    }
+}
+
+impl Deref for Destination {
+    type Target = Backend;
+
+    fn deref(&self) -> &Backend {
+        &self.backend
+    }
+}
+
+impl Backend {
     /// The target in the request line: a proxy learns there which server it is for (RFC 9112 section 3.2.2).
     pub(crate) fn request_target(&self) -> Cow<'_, str> {
         match self.answering {

@@ -7,7 +7,7 @@ use server::{Flow, HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
 use upstream::Tally;
 
 use super::backends;
-use super::balance;
+use super::balance::ToBalancer;
 use super::balancer::of_url;
 use super::carried::{Carrier, carried};
 use super::destination::{destination, parameters};
@@ -132,7 +132,7 @@ enum Plan {
     /// To a backend.
     Backend { scheme: &'static Scheme, handler: SchemeHandler, destination: Arc<Destination> },
     /// To a member of a balancer.
-    Balancer(Target),
+    Balancer(ToBalancer),
     /// There is no such URL.
     Impossible,
 }
@@ -143,7 +143,7 @@ fn plan(request: &Request) -> Plan {
     let Some(scheme) = scheme(request, &target.scheme) else { return Plan::Impossible };
     match scheme.handler {
         Some(handler) => Plan::Backend { scheme, handler, destination: Arc::new(destination(request, target)) },
-        None => Plan::Balancer(target),
+        None => Plan::Balancer(ToBalancer::new(request, &target)),
     }
 }
 
@@ -180,7 +180,7 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
                     None => result,
                 }
             }
-            Plan::Balancer(target) => balance::handle(request, target).await,
+            Plan::Balancer(balancer) => balancer.handle(request).await,
         };
         let overridden = |status| request.dir::<ProxyDir>().error_override.get().is_some_and(|one| one.covers(status));
         match answer {

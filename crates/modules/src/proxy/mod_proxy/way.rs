@@ -10,7 +10,7 @@ use upstream::{Address, RemoteServer, Through, Way};
 use super::blocked::BLOCKED;
 use super::guard::{is_expected, is_named, reason};
 use super::remote::{Direct, Remote};
-use super::scheme::{Credentials, Destination, proxy_error};
+use super::scheme::{Backend, Credentials, Destination, proxy_error};
 use super::schemes::port_of;
 use super::settings::ProxyServer;
 
@@ -128,7 +128,10 @@ pub(super) async fn complete(request: &mut Request, destination: Destination) ->
     let wanted = Wanted { url: &target.url(), host: &target.host, port, by_tunnel };
     let mut server = destination.server.clone();
     match find(request, &mut server, &wanted).await {
-        Ok(answering) => Ok(Destination { kind: server.kind(), server, answering, ..destination }),
+        Ok(answering) => {
+            let backend = Backend { kind: server.kind(), server, answering, ..Backend::clone(&destination) };
+            Ok(Destination { backend: Arc::new(backend), ..destination })
+        }
         Err(none) => Err(none.answer(request)),
     }
 }
