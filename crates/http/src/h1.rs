@@ -5,3 +5,4 @@ pub mod framing;
 pub mod head;
 pub mod received;
 pub mod response;
+pub mod whole_chunks;

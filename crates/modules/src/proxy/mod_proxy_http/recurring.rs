@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::KnownField;
-use http::h1::received::ResponseHead;
+use http::h1::received::{BodyEnd, ResponseHead};
 use server::{Asked, Recurring, Request};
 use sys::time::Instant;
 use upstream::{BusyMark, ExpectedExchange, ExpectedHead, Keep, pool};
@@ -48,20 +48,24 @@ impl Exchanged {
             head.fields(text).filter(|(name, _)| name.eq_ignore_ascii_case(b"Date")).map(|(_, value)| value);
         let (date, None) = (dates.next()?, dates.next()) else { return None };
         let date = (date.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-        let is_framed = head.field(text, KnownField::TransferEncoding).is_none() && head.keeps_connection(text);
+        let is_chunked = match head.body_end(text, false) {
+            Ok(BodyEnd::Chunked) if head.field(text, KnownField::ContentLength).is_none() => true,
+            Ok(BodyEnd::None | BodyEnd::Length(_)) if head.field(text, KnownField::TransferEncoding).is_none() => false,
+            Ok(_) | Err(_) => return None,
+        };
         // A member of a balancer is another one each time, a log may want to know more than is known then, and the first request of
         // a client may want a connection of its own.
         let is_simple = destination.attempt.is_none()
             && request.account.upstream.is_none()
             && !request.env.contains("proxy-initial-not-pooled");
-        if !is_simple || !is_framed || body.len() > BODY_MAX {
+        if !is_simple || !head.keeps_connection(text) || body.len() > BODY_MAX {
             return None;
         }
         let client = match adds_fields(request) {
             true => Some(named_client(sent, request.client().ip().as_bytes())?),
             false => None,
         };
-        let head = ExpectedHead::new(text, date, body.len())?;
+        let head = ExpectedHead::new(text, date, body.len(), is_chunked)?;
         let (destination, body) = (destination.clone(), body.clone());
         Some(Exchanged { destination, keep, request: sent.to_vec(), client, head, body })
     }

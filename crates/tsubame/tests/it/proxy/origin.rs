@@ -198,11 +198,38 @@ fn dated(name: &str, count: usize, head: &str) -> Vec<u8> {
         "dated-and-more" if count.is_multiple_of(5) => body.push_str("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         _ => {}
     }
-    let (second, length) = (count % 60, if name == "dated-and-more" { 2 } else { body.len() });
+    let second = count % 60;
+    if name.starts_with("dated-chunked") {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2001 00:00:{second:02} GMT\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        return (head + &chunks(name, count, &body)).into_bytes();
+    }
+    let length = if name == "dated-and-more" { 2 } else { body.len() };
     let date = format!("Date: Mon, 01 Jan 2001 00:00:{second:02} GMT\r\n");
     let first = if name == "dated-late" { "Server: backend/1\r\nX-A: b\r\n" } else { "" };
     format!("HTTP/1.1 200 OK\r\n{first}{date}{fields}Content-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}")
         .into_bytes()
+}
+
+/// These two bytes in chunks, of which every fourth answer has others.
+fn chunks(name: &str, count: usize, two: &str) -> String {
+    let (one, other) = two.split_at(1);
+    let usual = format!("2\r\n{two}\r\n0\r\n\r\n");
+    match name {
+        _ if !count.is_multiple_of(4) => usual,
+        "dated-chunked-in-two" => format!("1\r\n{one}\r\n1\r\n{other}\r\n0\r\n\r\n"),
+        "dated-chunked-extended" => format!("2;a=b\r\n{two}\r\n0\r\n\r\n"),
+        "dated-chunked-padded" => format!("002  \r\n{two}\r\n000\r\n\r\n"),
+        "dated-chunked-with-fields" => format!("2\r\n{two}\r\n0\r\nX-T: v\r\n\r\n"),
+        "dated-chunked-longer" => format!("8\r\n{two}longer\r\n0\r\n\r\n"),
+        "dated-chunked-bare" => format!("2\n{two}\n0\n\n"),
+        "dated-chunked-long" => format!("1\r\n{two}\r\n0\r\n\r\n"),
+        "dated-chunked-short" => format!("3\r\n{two}\r\n0\r\n\r\n"),
+        "dated-chunked-signed" => format!("+2\r\n{two}\r\n0\r\n\r\n"),
+        "dated-chunked-and-more" => format!("{usual}HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad"),
+        _ => usual,
+    }
 }
 
 /// Becomes a WebSocket, as far as a proxy knows of one: says its request, and then everything again, louder.

@@ -67,6 +67,14 @@ const PATHS: &[&str] = &[
     "dated-twice",
     "dated-and-gone",
     "dated-and-more",
+    "dated-chunked",
+    "dated-chunked-in-two",
+    "dated-chunked-extended",
+    "dated-chunked-padded",
+    "dated-chunked-with-fields",
+    "dated-chunked-longer",
+    "dated-chunked-bare",
+    "dated-chunked-and-more",
 ];
 
 /// Fields of requests, some of which decide about the response.
@@ -140,6 +148,8 @@ fn by_chance_they_are_answered_alike() {
                     let number = chance.below(SECTIONS.len() as u64);
                     let version = if chance.one_in(8) { "1.0" } else { "1.1" };
                     let path = chance.of(PATHS);
+                    // The origin ends its answer to HEAD after the first head, which is not the last.
+                    let method = if path == "hints" { "GET" } else { method };
                     let mut text = format!("{method} /{number}/{path} HTTP/{version}\r\nHost: localhost\r\n");
                     let mut fields: Vec<_> = (0..chance.below(4)).map(|_| chance.of(FIELDS)).collect();
                     fields.retain(|field| method != "POST" || !field.starts_with("Content-Length"));

@@ -74,6 +74,45 @@ under_every_mpm! {
     }
 }
 
+/// Chunks with another reading, or none, are what they are without a known head: a body that is in them, or a failure. What a backend
+/// sends beyond an answer belongs to no other.
+#[test]
+fn chunks_have_one_reading() {
+    let site = Site::new();
+    let origin = Origin::start(site.ip);
+    let server = Server::start(Mpm::Percore, &site, &format!("ProxyPass / http://{}/\n", origin.address));
+    server.allow_everything("bad answers of the backend are logged");
+    let mut client = server.client();
+    for (name, text) in [
+        ("dated-chunked", ""),
+        ("dated-chunked-in-two", ""),
+        ("dated-chunked-extended", ""),
+        ("dated-chunked-padded", ""),
+        ("dated-chunked-with-fields", ""),
+        ("dated-chunked-longer", "longer"),
+        ("dated-chunked-and-more", ""),
+        ("dated-chunked-bare", "bad"),
+        ("dated-chunked-long", "bad"),
+        ("dated-chunked-signed", "bad"),
+    ] {
+        for step in 0..24 {
+            let response = client.get(&format!("/{name}"));
+            if response.closes() {
+                client = server.client();
+            }
+            let count = origin.count();
+            let is_usual = !count.is_multiple_of(4);
+            if !is_usual && text == "bad" {
+                assert_eq!(response.status, 502, "{name}, step {step}");
+                continue;
+            }
+            let text = if is_usual { "" } else { text };
+            let date = format!("Mon, 01 Jan 2001 00:00:{:02} GMT", count % 60);
+            assert_eq!(seen(&response), (200, date, format!("{:02}{text}", count % 100)), "{name}, step {step}");
+        }
+    }
+}
+
 /// A backend that has closed its connections gets the request over a new one, and a silent one ends the wait.
 #[test]
 fn a_backend_may_have_gone() {
