@@ -644,9 +644,9 @@ impl Repeat {
         is_same && ptr::eq(request.server, *server) && self.local == client.local()
     }
 
-    /// A place for the response to requests with one head, if it may recur: one that a handler makes, over HTTP/1.
+    /// A place for the response to requests with one head, if it may recur: one that a handler makes.
     fn new_slot(&self) -> Option<Arc<Slot>> {
-        (matches!(self.content, Repeated::Prepared) && !self.is_http2).then(Arc::default)
+        matches!(self.content, Repeated::Prepared).then(Arc::default)
     }
 
     /// Gives a request the variables that each request has anew.

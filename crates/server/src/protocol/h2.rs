@@ -6,6 +6,7 @@
 //! waits as HTTP/1 does.
 
 mod body;
+mod expected;
 pub mod head;
 mod open_stream;
 mod repeat;
@@ -182,7 +183,7 @@ impl Http2Connection {
                         stream.urgency = urgency;
                         stream.has_ended = true;
                     }
-                    let asked = Asked::New(asked, None);
+                    let asked = Asked::New(Box::new(asked), None);
                     connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None });
                 } else {
                     stream.reset(Reason::PROTOCOL_ERROR);
@@ -470,7 +471,7 @@ impl Http2Connection {
         let head = head::read(state.protocol.fields(), &self.common.host.plan.limits);
         match repeating {
             Some(repeating) => repeating.answer_similar(state, head).map_err(Some),
-            None => Err(Some(Asked::New(head, None))),
+            None => Err(Some(Asked::New(Box::new(head), None))),
         }
     }
 

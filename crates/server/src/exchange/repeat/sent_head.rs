@@ -46,10 +46,10 @@ impl SentHead {
         Some(SentHead::Http1 { text: text.to_vec(), present, left, persist, wish })
     }
 
-    /// The date in a head of HTTP/1, if it has this length.
-    pub(super) fn date(&self, length: usize) -> Option<&[u8]> {
-        let SentHead::Http1 { text, present, .. } = self else { return None };
-        Some(&text[present.clone()]).filter(|date| date.len() == length)
+    /// Whether this is a head of HTTP/1 with this date.
+    pub(crate) fn has_date(&self, value: &str) -> bool {
+        let SentHead::Http1 { text, present, .. } = self else { return false };
+        text[present.clone()] == *value.as_bytes()
     }
 
     /// Tells the present in a head of HTTP/1. `false`: there is no room for as much text.

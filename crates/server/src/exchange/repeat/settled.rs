@@ -5,13 +5,11 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::h1::framing::Persistence;
-
 use super::sent_head::SentHead;
 use super::size::{HEAD_MAX, text_of};
 use crate::message::response::Body;
 use crate::message::response_head::ResponseHead;
-use crate::message::sent::{Delimiter, Persist};
+use crate::message::sent::Delimiter;
 use crate::request::Request;
 use crate::request::recurring::{Recurrence, Recurring};
 
@@ -75,13 +73,13 @@ impl Slot {
     }
 
     /// Settles a response whose head was just written, if its handler has offered what it knows, and it depends on nothing else.
+    /// `head`: that head, if it has this date.
     pub(crate) fn settle(
         &self,
         request: &mut Request,
-        head: &[u8],
-        (delimiter, persist): (Delimiter, Persist),
-        wish: Persistence,
+        delimiter: Delimiter,
         body: &Body,
+        head: impl FnOnce(&Request, &str) -> Option<SentHead>,
     ) {
         let Recurrence::Offered(known) = mem::take(&mut request.recurrence) else { return };
         let Request { response, account, .. } = &*request;
@@ -95,16 +93,16 @@ impl Slot {
             && response.rate_limit.is_none()
             && account.sent.trailers_out.is_empty()
             && delimiter == Delimiter::Length(known.body().len() as u64);
-        let memory = size_of::<Settled>() + head.len() + known.memory() + text_of(request);
-        if !is_its_own || !is_plain || head.len() > HEAD_MAX || memory > SETTLED_MAX {
+        if !is_its_own || !is_plain {
             return;
         }
         let Some(date) = response.headers_out.place("Date") else { return };
-        let Some(head) = SentHead::http1(request, head, persist, wish)
-            .filter(|head| head.date(known.date().len()) == Some(known.date()))
-        else {
+        let text = std::str::from_utf8(known.date()).unwrap_or_default();
+        let Some(head) = head(request, text) else { return };
+        let memory = size_of::<Settled>() + head.len() + known.memory() + text_of(request);
+        if head.len() > HEAD_MAX || memory > SETTLED_MAX {
             return;
-        };
+        }
         let mut kept = ResponseHead::default();
         kept.become_like(response);
         // A string of its own, which each response can change.

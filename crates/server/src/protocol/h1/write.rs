@@ -116,7 +116,9 @@ impl Http1Connection {
         request.account.sent.head = (!raw).then_some((delimiter, persist));
         let may_recur = !raw && !old && !unread && request.recurrence.is_offered();
         if let Some(slot) = exchange.slot.as_ref().filter(|_| may_recur && self.may_be_repeated(request)) {
-            slot.settle(request, &front, (delimiter, persist), self.wish, &body);
+            slot.settle(request, delimiter, &body, |request, date| {
+                SentHead::http1(request, &front, persist, self.wish).filter(|head| head.has_date(date))
+            });
         }
         let key = self.key.take();
         if let Some(key) = key.filter(|_| !raw && !old && !unread && self.may_be_repeated(request)) {

@@ -66,16 +66,16 @@ impl<'c> Repeating<'c> {
     /// Answers it as one that asked the same was answered. `Err`: how it goes on instead.
     pub(super) fn answer_similar(&mut self, state: &mut State, mut asked: ReceivedHead) -> Result<(), Asked> {
         let text = state.protocol.fields().text().filter(|_| asked.error.is_none() && asked.protocol.is_none());
-        let Some(text) = text else { return Err(Asked::New(asked, None)) };
+        let Some(text) = text else { return Err(Asked::New(Box::new(asked), None)) };
         let again = match self.recall.similar(&mut asked.head, Some(text)) {
             Ok(Recalled::Prepared(begun)) => return Err(Asked::Prepared(begun)),
             Ok(Recalled::Again(again)) => again,
             Err(key) => {
                 let known = key.map(|key| KnownHead { key, text: text.to_vec() });
-                return Err(Asked::New(asked, known));
+                return Err(Asked::New(Box::new(asked), known));
             }
         };
-        let Some((again, body)) = self.if_it_fits(state, again) else { return Err(Asked::New(asked, None)) };
+        let Some((again, body)) = self.if_it_fits(state, again) else { return Err(Asked::New(Box::new(asked), None)) };
         let text = state.protocol.fields().text();
         let again = again.with_head(&mut asked.head, text, &self.recall);
         asked.head.recycle();

@@ -11,6 +11,7 @@ use runtime::scoreboard::{Gauge, Workers};
 use runtime::tick;
 
 use super::body::Source;
+use super::expected::{self, Expected};
 use super::head::ReceivedHead;
 use super::open_stream::OpenStream;
 use super::response::{Begun, SendError, Sending, Transferred, begin};
@@ -23,7 +24,7 @@ use crate::message::response::{Body, BodyStream};
 use crate::message::sent::Delimiter;
 use crate::phases::process::Response;
 use crate::protocol::discard::DiscardBody;
-use crate::request::{Client, StreamId};
+use crate::request::{Client, Request, StreamId};
 use crate::settings::read_timeout::BodyRules;
 use crate::site::vhost::VirtualHost;
 
@@ -89,7 +90,7 @@ pub(super) struct KnownHead {
 /// What is known of a request whose head has arrived.
 pub(super) enum Asked {
     /// Its head, also for the table, if its response may be worth remembering.
-    New(ReceivedHead, Option<KnownHead>),
+    New(Box<ReceivedHead>, Option<KnownHead>),
     /// The request itself, right before its handler.
     Prepared(repeat::Begun),
 }
@@ -118,9 +119,14 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     let open = Arc::new(stream);
     let so_far = common.wire.lock().traffic();
     let received = Arc::new(AtomicU64::new(0));
+    let mut settled = None;
     let (mut exchange, known, protocol) = match asked {
-        Asked::Prepared(begun) => (Exchange::prepared(begun, row, so_far), None, None),
-        Asked::New(mut asked, known) => {
+        Asked::Prepared(mut begun) => {
+            settled = begun.settled.take();
+            (Exchange::prepared(begun, row, so_far), None, None)
+        }
+        Asked::New(asked, known) => {
+            let mut asked = *asked;
             let protocol = asked.protocol.take();
             let is_tunnel = protocol.is_some();
             let source = (!is_tunnel && !ends).then_some((asked.length, asked.expects));
@@ -140,23 +146,23 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
         }
     };
     let is_tunnel = protocol.is_some();
-    let is_websocket = protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"));
     let request = &mut exchange.request;
     let head_len = request.data.head.len();
     request.interim = Some(open.clone());
-    let response = async {
-        let response = exchange.respond().await;
-        if !is_tunnel || response.tunnel.is_some() || !(200..300).contains(&exchange.request.response.status()) {
-            return response;
-        }
-        // The client would take a page for the other end of an open tunnel (RFC 8441 section 5).
-        drop(response);
-        exchange.request.log("http2", Level::Debug, "nothing here speaks the protocol of an extended CONNECT");
-        exchange.refuse(if is_websocket { 502 } else { 501 }).await
+    let expected = match &settled {
+        Some(settled) => expected::begin(&mut exchange, settled, &open).await,
+        None => Expected::Unknown,
     };
-    let response = open.unless_gone(response).await;
+    let (response, expected) = match expected {
+        Expected::Unknown => (open.unless_gone(respond(&mut exchange, protocol.as_deref())).await, None),
+        Expected::Response(begun, body) => (None, Some((begun, body))),
+        Expected::Gone => (None, None),
+    };
     exchange.request.interim = None;
     let mut carried = Transferred { head: 0, body: 0, complete: false };
+    if let Some((begun, body)) = expected {
+        carried = send_body(&mut exchange.request, &open, begun, body, &common).await;
+    }
     match response {
         None => {}
         Some(Response { tunnel: Some(tunnel), .. }) if is_tunnel => {
@@ -185,6 +191,19 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
     // 9113 section 8.1).
 }
 
+/// Makes the response. `protocol`: that of an extended CONNECT.
+async fn respond(exchange: &mut Exchange, protocol: Option<&str>) -> Response {
+    let response = exchange.respond().await;
+    let Some(protocol) = protocol else { return response };
+    if response.tunnel.is_some() || !(200..300).contains(&exchange.request.response.status()) {
+        return response;
+    }
+    // The client would take a page for the other end of an open tunnel (RFC 8441 section 5).
+    drop(response);
+    exchange.request.log("http2", Level::Debug, "nothing here speaks the protocol of an extended CONNECT");
+    exchange.refuse(if protocol.eq_ignore_ascii_case("websocket") { 502 } else { 501 }).await
+}
+
 /// Sends a response.
 async fn respond_with(
     exchange: &mut Exchange,
@@ -193,7 +212,7 @@ async fn respond_with(
     known: Option<KnownHead>,
     common: &Common,
 ) -> Transferred {
-    let Exchange { request, repeat, .. } = exchange;
+    let Exchange { request, repeat, slot, .. } = exchange;
     let failed = Transferred { head: 0, body: 0, complete: false };
     if response.raw || request.response.status() < 200 {
         request.log("http2", Level::Error, "this response exists only in HTTP/1: it cannot be sent over HTTP/2");
@@ -206,12 +225,20 @@ async fn respond_with(
         body = page;
         begun = begin(request, stream, &body);
     }
-    let Ok(Some(Begun { size, ends })) = begun else { return failed };
-    let is_bodyless = request.data.header_only || http::status::is_bodyless(request.response.status());
-    let has_none = is_bodyless || body.length() == Some(0);
+    let Ok(Some(begun)) = begun else { return failed };
     let mut unsent = None;
-    if is_bodyless && let Body::Stream(source) = std::mem::take(&mut body) {
+    if is_bodyless(request)
+        && let Body::Stream(source) = std::mem::take(&mut body)
+    {
         unsent = Some(DiscardBody(source));
+    }
+    let delimiter = request.account.sent.head.map_or(Delimiter::Nothing, |(delimiter, _)| delimiter);
+    let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
+    if let Some(slot) = slot.as_ref().filter(|_| request.recurrence.is_offered()) {
+        slot.settle(request, delimiter, &body, |request, date| {
+            let is_its = request.response.is_passed_on && request.response.headers_out.get("Date") == Some(date);
+            is_its.then(|| SentHead::http2(request, length))?
+        });
     }
     let is_sent_at_once = match &body {
         Body::Empty => true,
@@ -219,18 +246,33 @@ async fn respond_with(
         Body::Parts(_) | Body::File(_) | Body::Stream(_) => false,
     };
     if let Some(KnownHead { key, text }) = known.filter(|_| is_sent_at_once || request.prepared.is_some()) {
-        let delimiter = request.account.sent.head.map_or(Delimiter::Nothing, |(delimiter, _)| delimiter);
-        let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
         let head = match request.prepared {
             Some(_) => Some(SentHead::Another),
             None => SentHead::http2(request, length),
         };
         *repeat = head.and_then(|head| Repeat::of(key, request, head, Some(text), &body, delimiter));
     }
-    let mut carried = Transferred { head: size, body: 0, complete: ends };
     if let Some(mut source) = unsent {
         stream.unless_gone(source.next()).await;
     }
+    send_body(request, stream, begun, body, common).await
+}
+
+/// Whether the response has no body, whatever its source.
+fn is_bodyless(request: &Request) -> bool {
+    request.data.header_only || http::status::is_bodyless(request.response.status())
+}
+
+/// Sends the body of a response whose head is sent.
+async fn send_body(
+    request: &mut Request,
+    stream: &Arc<OpenStream>,
+    Begun { size, ends }: Begun,
+    body: Body,
+    common: &Common,
+) -> Transferred {
+    let has_none = is_bodyless(request) || body.length() == Some(0);
+    let mut carried = Transferred { head: size, body: 0, complete: ends };
     if ends && request.body.is_done() {
         return carried;
     }

@@ -1,5 +1,7 @@
 //! A client that asks the same over HTTP/1 and over HTTP/2.
 
+use std::net::TcpStream;
+
 use crate::harness::frames::{Frames, request};
 use crate::harness::server::Server;
 use crate::harness::wire::{Client, Framing, Response};
@@ -13,9 +15,14 @@ pub enum Asker {
 impl Asker {
     /// One of HTTP/1, or of HTTP/2 without TLS.
     pub fn new(server: &Server<'_>, is_http2: bool) -> Asker {
+        Asker::over(TcpStream::connect(server.address()).expect("connect"), is_http2)
+    }
+
+    /// The same over a stream that is there already.
+    pub fn over(stream: TcpStream, is_http2: bool) -> Asker {
         match is_http2 {
-            true => Asker::Http2(Box::new(Frames::connect(server.address(), &[]))),
-            false => Asker::Http1(server.client()),
+            true => Asker::Http2(Box::new(Frames::greet(stream, &[]))),
+            false => Asker::Http1(Client::over(stream)),
         }
     }
 

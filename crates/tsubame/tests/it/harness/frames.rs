@@ -59,7 +59,12 @@ pub struct Frames {
 impl Frames {
     /// Connects and greets with these settings.
     pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Frames {
-        let mut frames = Frames::silent(address);
+        Frames::greet(TcpStream::connect(address).expect("connect"), settings)
+    }
+
+    /// Greets over a stream that is there already.
+    pub fn greet(stream: TcpStream, settings: &[(u16, u32)]) -> Frames {
+        let mut frames = Frames::over(stream);
         frames.raw(PREFACE);
         frames.settings(settings);
         frames
