@@ -147,7 +147,9 @@ fn by_chance_they_are_answered_alike() {
                     let method = chance.of(&["GET", "GET", "GET", "HEAD", if is_http2 { "GET" } else { "POST" }]);
                     let number = chance.below(SECTIONS.len() as u64);
                     let version = if chance.one_in(8) { "1.0" } else { "1.1" };
+                    // A POST may meet a connection whose end is still on its way, and is not sent twice.
                     let path = chance.of(PATHS);
+                    let path = if path == "dated-and-gone" && !is_http2 { "dated" } else { path };
                     // The origin ends its answer to HEAD after the first head, which is not the last.
                     let method = if path == "hints" { "GET" } else { method };
                     let mut text = format!("{method} /{number}/{path} HTTP/{version}\r\nHost: localhost\r\n");
