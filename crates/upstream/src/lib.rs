@@ -35,5 +35,5 @@ pub use remote::{Address, Keep, Kind, Refuses, RemoteServer, Through, Way};
 pub use room::{Memory, Room};
 pub use shared::{share, tidy, waiting};
 pub use stream::{Stream, is_quiet};
-pub use tally::{BusyMark, Count, Fault, Ledger, Tally, UnderWay};
+pub use tally::{Count, Fault, Ledger, Tally, UnderWay};
 pub use tls::{PeerCheck, Tls, TlsSettings};

@@ -9,16 +9,23 @@ use sys::time::Instant;
 
 use crate::remote::{Keep, Key, Kind};
 use crate::stream::Stream;
-use crate::tally::{IdleMark, Tally};
+use crate::tally::Tally;
 
 /// How many rest in a thread, to all servers together.
 const RESTING_MAX: usize = 256;
 
-/// Connections that rest, the last one used last.
+/// Connections that rest.
 #[derive(Default)]
 struct Resting {
-    of: HashMap<Key, Vec<(Stream, Instant, Option<IdleMark>)>>,
+    of: HashMap<Key, Interchangeable>,
     count: usize,
+}
+
+/// Those of one kind, the last one used last.
+struct Interchangeable {
+    kept: Vec<(Stream, Instant)>,
+    /// Where they count as idle: a mark for each would cost every request that takes one.
+    tally: Option<Tally>,
 }
 
 thread_local! {
@@ -29,11 +36,12 @@ thread_local! {
 pub(crate) fn take(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Stream> {
     RESTING.with_borrow_mut(|resting| {
         let Resting { of, count } = resting;
-        let kept = of.get_mut(&kind.key)?;
-        while kept.last().is_some_and(|(_, since, _)| within.is_none_or(|time| since.elapsed() <= time))
-            && let Some((mut stream, since, _)) = kept.pop()
+        let Interchangeable { kept, tally } = of.get_mut(&kind.key)?;
+        while kept.last().is_some_and(|(_, since)| within.is_none_or(|time| since.elapsed() <= time))
+            && let Some((mut stream, since)) = kept.pop()
         {
             *count -= 1;
+            tally.iter().for_each(Tally::wakes);
             // A request that may be sent twice finds out whether the server has closed it just now.
             if keep.allows(since) && stream.may_go_on(within.is_some()) {
                 return Some(stream);
@@ -57,11 +65,14 @@ pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Res
             resting.forget(Keep { idle: None, ..keep });
         }
         let Resting { of, count } = resting;
-        let kept = of.entry(kind.key.clone()).or_default();
+        let of_kind = of.entry(kind.key.clone());
+        let Interchangeable { kept, tally } =
+            of_kind.or_insert_with(|| Interchangeable { kept: Vec::new(), tally: kind.tally.clone() });
         if kept.len() >= keep.max || *count >= RESTING_MAX {
             return Err(stream);
         }
-        kept.push((stream, Instant::now(), kind.tally.as_ref().map(Tally::idle_one)));
+        kept.push((stream, Instant::now()));
+        tally.iter().for_each(Tally::rests);
         *count += 1;
         Ok(())
     })
@@ -70,10 +81,12 @@ pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Res
 impl Resting {
     /// Closes those that have been idle for too long.
     fn forget(&mut self, keep: Keep) {
-        for kept in self.of.values_mut() {
-            kept.retain(|(_, since, _)| keep.allows(*since));
+        for Interchangeable { kept, tally } in self.of.values_mut() {
+            let before = kept.len();
+            kept.retain(|(_, since)| keep.allows(*since));
+            (kept.len()..before).for_each(|_| tally.iter().for_each(Tally::wakes));
         }
-        self.of.retain(|_, kept| !kept.is_empty());
-        self.count = self.of.values().map(Vec::len).sum();
+        self.of.retain(|_, one| !one.kept.is_empty());
+        self.count = self.of.values().map(|one| one.kept.len()).sum();
     }
 }

@@ -1,22 +1,29 @@
 //! What the servers behind this one do: counts that all processes share.
 //!
-//! A count that only grows is one word for all processes. What a child has under way is in a row of its own, so that it can be given
-//! back if the child dies at any instruction: whoever adds up the rows leaves out none, and the parent [clears](Ledger::give_back) those of
-//! children that are gone.
+//! Each process has a row of its own, which nobody else writes, and whoever reads adds up the rows. So no process waits for the memory
+//! that another one has just written, and where one thread serves all connections of a process, it counts without locks. A process may
+//! die at any instruction: its counts stay in the row, for the next process to go on with, and the parent
+//! [gives back](Ledger::give_back) what it had under way.
 
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+use runtime::scoreboard::one_thread_serves_all;
 use sys::shared_lock;
 use sys::shm::Shared;
 use sys::time::Instant;
 
-/// How many processes have rows. What others have under way is not counted.
+/// How many processes have rows. Others count in the common row, and what they have under way is not counted.
 const ROWS: usize = 1024;
+/// The common row: it is the first one.
+const COMMON: usize = 0;
+/// The words of a cache line: a row begins with one.
+const LINE: usize = 64 / size_of::<u64>();
 
 /// What is counted of a server, and only grows. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,33 +74,32 @@ impl Fault {
     ];
 }
 
-/// The counts of a server.
-const WORDS: usize = Count::Faults as usize + Fault::ALL.len();
-
-/// What a process has under way with a server.
+/// What a process has under way with a server: it goes up and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gauge {
     /// Requests.
-    Busy,
+    Busy = COUNTS as isize,
     /// Connections that it keeps for itself.
     Idle,
 }
 
-/// The number of gauges.
-const GAUGES: usize = 2;
+/// The counts of a server in a row.
+const COUNTS: usize = Count::Faults as usize + Fault::ALL.len();
+/// With its gauges, which come behind them.
+const PLACES: usize = Gauge::Idle as usize + 1;
 
 /// The counts of several servers.
 pub struct Ledger {
-    counts: Shared<[AtomicU64; WORDS]>,
-    /// How many rows have been in use; then the rows: the process, and the gauges of each server.
-    rows: Shared<AtomicU64>,
-    /// The row of this process, plus one; 0: it has none yet.
-    own: AtomicU64,
+    /// How many rows have been in use; from the next line on the rows: the process, and the places of each server.
+    words: Shared<AtomicU64>,
+    servers: usize,
+    /// The row of this process; 0: it has none yet, and above all rows: there is none left.
+    own: AtomicUsize,
 }
 
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").field("servers", &self.counts.len()).finish_non_exhaustive()
+        f.debug_struct("Ledger").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 
@@ -103,9 +109,8 @@ impl Ledger {
     /// # Errors
     /// There is no memory.
     pub fn new(servers: usize) -> io::Result<Arc<Ledger>> {
-        let counts = Shared::new(servers)?;
-        let rows = Shared::new(1 + ROWS * (1 + GAUGES * servers))?;
-        Ok(Arc::new(Ledger { counts, rows, own: AtomicU64::new(0) }))
+        let words = Shared::new(LINE + (1 + ROWS) * row_length(servers))?;
+        Ok(Arc::new(Ledger { words, servers, own: AtomicUsize::new(0) }))
     }
 
     /// The counts of one of them.
@@ -115,7 +120,7 @@ impl Ledger {
 
     /// Gives back what processes that are gone had under way. For the parent, now and then: it has reaped them.
     pub fn give_back(&self) {
-        for row in 0..self.used() {
+        for row in self.rows() {
             let owner = self.owner(row).load(Relaxed);
             if owner != 0 && !shared_lock::exists(owner) && self.seize(row, owner) {
                 self.owner(row).store(0, Release);
@@ -123,67 +128,69 @@ impl Ledger {
         }
     }
 
-    fn used(&self) -> usize {
-        usize::try_from(self.rows[0].load(Acquire)).map_or(ROWS, |used| used.min(ROWS))
-    }
-
-    fn start(&self, row: usize) -> usize {
-        1 + row * (1 + GAUGES * self.counts.len())
+    /// The rows that have been in use, from the common one on.
+    fn rows(&self) -> RangeInclusive<usize> {
+        COMMON..=usize::try_from(self.words[0].load(Acquire)).map_or(ROWS, |used| used.min(ROWS))
     }
 
     fn owner(&self, row: usize) -> &AtomicU64 {
-        &self.rows[self.start(row)]
+        &self.words[LINE + row * row_length(self.servers)]
     }
 
-    fn gauge(&self, row: usize, server: usize, gauge: Gauge) -> &AtomicU64 {
-        &self.rows[self.start(row) + 1 + GAUGES * server + gauge as usize]
+    fn place(&self, row: usize, server: usize, place: usize) -> &AtomicU64 {
+        &self.words[LINE + row * row_length(self.servers) + 1 + PLACES * server + place]
     }
 
     /// The sum over all processes.
-    fn sum(&self, server: usize, gauge: Gauge) -> u64 {
-        let all = (0..self.used()).map(|row| self.gauge(row, server, gauge).load(Relaxed));
-        all.fold(0, u64::wrapping_add)
+    fn sum(&self, server: usize, place: usize) -> u64 {
+        self.rows().map(|row| self.place(row, server, place).load(Relaxed)).fold(0, u64::wrapping_add)
     }
 
-    /// The row of this process. `None`: there is none left.
-    fn own_row(&self) -> Option<usize> {
+    /// The row of this process, or the common one if there is none left.
+    fn own_row(&self) -> usize {
         match self.own.load(Relaxed) {
             0 => self.find_row(),
-            number => usize::try_from(number - 1).ok().filter(|row| *row < ROWS),
+            row if row > ROWS => COMMON,
+            row => row,
         }
     }
 
     #[cold]
-    fn find_row(&self) -> Option<usize> {
+    fn find_row(&self) -> usize {
         let is_free = |row: &usize| self.owner(*row).load(Relaxed) == 0 && self.seize(*row, 0);
         let is_left = |row: &usize| {
             let owner = self.owner(*row).load(Relaxed);
             !shared_lock::is_there(owner) && self.seize(*row, owner)
         };
-        let found = (0..ROWS).find(is_free).or_else(|| (0..ROWS).find(is_left));
-        let number = found.unwrap_or(ROWS) as u64 + 1;
+        let found = (1..=ROWS).find(is_free).or_else(|| (1..=ROWS).find(is_left));
         // Another thread of this process may have been faster: its row is the one.
-        match self.own.compare_exchange(0, number, AcqRel, Acquire) {
+        match self.own.compare_exchange(0, found.unwrap_or(ROWS + 1), AcqRel, Acquire) {
             Ok(_) => {
-                self.rows[0].fetch_max(found.map_or(0, |row| row as u64 + 1), AcqRel);
-                found
+                self.words[0].fetch_max(found.unwrap_or(COMMON) as u64, AcqRel);
+                found.unwrap_or(COMMON)
             }
             Err(other) => {
                 found.iter().for_each(|row| self.owner(*row).store(0, Release));
-                usize::try_from(other - 1).ok().filter(|row| *row < ROWS)
+                if other > ROWS { COMMON } else { other }
             }
         }
     }
 
-    /// Takes a row from its former owner, and clears it. `false`: another process has done so.
+    /// Takes a row from its former owner, and clears what that one had under way. `false`: another process has done so.
     fn seize(&self, row: usize, owner: u64) -> bool {
         let is_ours = self.owner(row).compare_exchange(owner, shared_lock::own(), AcqRel, Relaxed).is_ok();
         if is_ours && owner != 0 {
-            let start = self.start(row) + 1;
-            self.rows[start..start + GAUGES * self.counts.len()].iter().for_each(|word| word.store(0, Relaxed));
+            for server in 0..self.servers {
+                (COUNTS..PLACES).for_each(|gauge| self.place(row, server, gauge).store(0, Relaxed));
+            }
         }
         is_ours
     }
+}
+
+/// The length of a row for so many servers, in words: whole lines, so that no two processes write the same one.
+fn row_length(servers: usize) -> usize {
+    (1 + PLACES * servers).next_multiple_of(LINE)
 }
 
 /// The counts of a server behind this one.
@@ -194,17 +201,32 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn word(&self, number: usize) -> &AtomicU64 {
-        &self.ledger.counts[self.index][number]
+    /// Adds to a place in the row of this process.
+    fn change(&self, place: usize, by: u64) {
+        let row = self.ledger.own_row();
+        let word = self.ledger.place(row, self.index, place);
+        if row != COMMON && one_thread_serves_all() {
+            word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+        } else if row != COMMON || place < COUNTS {
+            word.fetch_add(by, Relaxed);
+        }
     }
 
     fn add(&self, count: Count, by: u64) {
-        self.word(count as usize).fetch_add(by, Relaxed);
+        self.change(count as usize, by);
     }
 
     fn add_timed(&self, count: Count, times: Count, time: Duration) {
         self.add(count, 1);
         self.add(times, micros(time));
+    }
+
+    fn more(&self, gauge: Gauge) {
+        self.change(gauge as usize, 1);
+    }
+
+    fn fewer(&self, gauge: Gauge) {
+        self.change(gauge as usize, 1_u64.wrapping_neg());
     }
 
     /// A connection was made, in this time.
@@ -224,33 +246,34 @@ impl Tally {
 
     /// Something went wrong.
     pub fn fault(&self, fault: Fault) {
-        self.word(Count::Faults as usize + fault as usize).fetch_add(1, Relaxed);
+        self.change(Count::Faults as usize + fault as usize, 1);
     }
 
     /// What was counted.
     pub fn get(&self, count: Count) -> u64 {
-        self.word(count as usize).load(Relaxed)
+        self.ledger.sum(self.index, count as usize)
     }
 
     /// How often this went wrong.
     pub fn faults(&self, fault: Fault) -> u64 {
-        self.word(Count::Faults as usize + fault as usize).load(Relaxed)
+        self.ledger.sum(self.index, Count::Faults as usize + fault as usize)
     }
 
     /// The requests that are on their way now.
     pub fn busy(&self) -> u64 {
-        self.ledger.sum(self.index, Gauge::Busy)
+        self.ledger.sum(self.index, Gauge::Busy as usize)
     }
 
     /// The idle connections that children keep for themselves.
     pub fn idle(&self) -> u64 {
-        self.ledger.sum(self.index, Gauge::Idle)
+        self.ledger.sum(self.index, Gauge::Idle as usize)
     }
 
-    /// Begins with what another one has counted.
+    /// Begins with what another one has counted. For the parent, before it starts children.
     pub fn go_on_from(&self, former: &Tally) {
-        for number in 0..WORDS {
-            self.word(number).store(former.word(number).load(Relaxed), Relaxed);
+        for count in 0..COUNTS {
+            let counted = former.ledger.sum(former.index, count);
+            self.ledger.place(COMMON, self.index, count).store(counted, Relaxed);
         }
     }
 
@@ -262,13 +285,18 @@ impl Tally {
     /// A request is on its way, until the returned value is dropped.
     pub fn begin(&self) -> UnderWay {
         self.add(Count::Requests, 1);
-        UnderWay { began: Instant::now(), mark: Mark::new(self, Gauge::Busy) }
+        self.enter();
+        UnderWay { began: Instant::now(), tally: self.clone() }
     }
 
-    /// A request is on its way, until the returned value is dropped. It counts once it has ended well: see
-    /// [`recurred`](Self::recurred).
-    pub fn busy_one(&self) -> BusyMark {
-        BusyMark(Mark::new(self, Gauge::Busy))
+    /// A request is on its way, until [`leave`](Self::leave). It counts once it has ended well: see [`recurred`](Self::recurred).
+    pub fn enter(&self) {
+        self.more(Gauge::Busy);
+    }
+
+    /// A request is no longer on its way.
+    pub fn leave(&self) {
+        self.fewer(Gauge::Busy);
     }
 
     /// A request has gone over a connection that was there, and its response came at once, after this time.
@@ -281,7 +309,18 @@ impl Tally {
 
     /// A connection is idle, until the returned value is dropped.
     pub(crate) fn idle_one(&self) -> IdleMark {
-        IdleMark(Mark::new(self, Gauge::Idle))
+        self.rests();
+        IdleMark(self.clone())
+    }
+
+    /// A connection is idle, until [`wakes`](Self::wakes).
+    pub(crate) fn rests(&self) {
+        self.more(Gauge::Idle);
+    }
+
+    /// A connection is no longer idle.
+    pub(crate) fn wakes(&self) {
+        self.fewer(Gauge::Idle);
     }
 }
 
@@ -289,52 +328,30 @@ impl Tally {
 #[derive(Debug)]
 pub struct UnderWay {
     began: Instant,
-    mark: Mark,
+    tally: Tally,
 }
 
 impl UnderWay {
     /// Something went wrong.
     pub fn fault(&self, fault: Fault) {
-        self.mark.tally.fault(fault);
+        self.tally.fault(fault);
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.mark.tally.add_timed(Count::Ended, Count::Serving, self.began.elapsed());
+        self.tally.add_timed(Count::Ended, Count::Serving, self.began.elapsed());
+        self.tally.leave();
     }
 }
-
-/// A request that is on its way.
-#[derive(Debug)]
-pub struct BusyMark(#[expect(dead_code, reason = "it counts as long as it is there")] Mark);
 
 /// A connection that is idle.
 #[derive(Debug)]
-pub(crate) struct IdleMark(#[expect(dead_code, reason = "it counts as long as it is there")] Mark);
+pub(crate) struct IdleMark(Tally);
 
-/// One of what a gauge counts.
-#[derive(Debug)]
-struct Mark {
-    tally: Tally,
-    /// The row of this process. `None`: it is not counted.
-    row: Option<usize>,
-    gauge: Gauge,
-}
-
-impl Mark {
-    fn new(tally: &Tally, gauge: Gauge) -> Mark {
-        let row = tally.ledger.own_row();
-        row.iter().for_each(|row| _ = tally.ledger.gauge(*row, tally.index, gauge).fetch_add(1, Relaxed));
-        Mark { tally: tally.clone(), row, gauge }
-    }
-}
-
-impl Drop for Mark {
+impl Drop for IdleMark {
     fn drop(&mut self) {
-        if let Some(row) = self.row {
-            self.tally.ledger.gauge(row, self.tally.index, self.gauge).fetch_sub(1, Relaxed);
-        }
+        self.0.wakes();
     }
 }
 
@@ -346,38 +363,56 @@ fn micros(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    /// A process that is gone: its number is above all that there can be.
+    const GONE: u64 = (1 << shared_lock::NUMBER_BITS) - 1;
+
     #[test]
     fn what_the_dead_had_under_way_is_given_back() {
         let ledger = Ledger::new(2).expect("memory");
         let (one, other) = (ledger.tally(0), ledger.tally(1));
-        // A process that is gone: its number is above all that there can be.
-        let gone = (1 << shared_lock::NUMBER_BITS) - 1;
-        ledger.owner(0).store(gone, Relaxed);
-        ledger.gauge(0, 1, Gauge::Busy).store(7, Relaxed);
-        ledger.rows[0].store(1, Relaxed);
+        ledger.owner(1).store(GONE, Relaxed);
+        ledger.place(1, 1, Gauge::Busy as usize).store(7, Relaxed);
+        ledger.place(1, 1, Count::Requests as usize).store(30, Relaxed);
+        ledger.words[0].store(1, Relaxed);
         let under_way = other.begin();
         assert_eq!((one.busy(), other.busy()), (0, 8), "this process has another row");
         ledger.give_back();
         assert_eq!((one.busy(), other.busy()), (0, 1));
         drop(under_way);
-        assert_eq!((other.busy(), other.get(Count::Requests), other.get(Count::Ended)), (0, 1, 1));
-        assert_eq!(ledger.owner(0).load(Relaxed), 0, "another process may have the row");
+        assert_eq!((other.busy(), other.get(Count::Ended)), (0, 1));
+        assert_eq!(other.get(Count::Requests), 31, "what was counted stays");
+        assert_eq!(ledger.owner(1).load(Relaxed), 0, "another process may have the row");
     }
 
     #[test]
     fn a_row_is_taken_from_the_dead_if_no_other_is_left() {
-        let ledger = Ledger::new(1).expect("memory");
-        let gone = (1 << shared_lock::NUMBER_BITS) - 1;
-        (0..ROWS).for_each(|row| ledger.owner(row).store(shared_lock::own(), Relaxed));
+        let all_rows = |owner: u64| {
+            let ledger = Ledger::new(1).expect("memory");
+            (1..=ROWS).for_each(|row| ledger.owner(row).store(owner, Relaxed));
+            ledger
+        };
+        let ledger = all_rows(shared_lock::own());
         let one = ledger.tally(0);
-        drop(one.begin());
-        assert_eq!(one.begin().mark.row, None, "they are all taken");
-        let ledger = Ledger::new(1).expect("memory");
-        (0..ROWS).for_each(|row| ledger.owner(row).store(gone, Relaxed));
-        ledger.gauge(0, 0, Gauge::Busy).store(7, Relaxed);
+        let under_way = one.begin();
+        assert_eq!((one.busy(), one.get(Count::Requests)), (0, 1), "they are all taken: it counts in the common row");
+        drop(under_way);
+        assert_eq!((one.busy(), one.get(Count::Ended)), (0, 1));
+        let ledger = all_rows(GONE);
+        ledger.place(1, 0, Gauge::Busy as usize).store(7, Relaxed);
         let one = ledger.tally(0);
         let _under_way = one.begin();
         assert_eq!(one.busy(), 1);
+    }
+
+    #[test]
+    fn no_two_rows_share_a_line() {
+        for servers in [1, 2, 7, 100] {
+            let ledger = Ledger::new(servers).expect("memory");
+            let line = |word: &AtomicU64| std::ptr::from_ref(word).addr() / 64;
+            let last = ledger.place(1, servers - 1, PLACES - 1);
+            assert!(line(last) < line(ledger.owner(2)), "{servers}");
+            assert_eq!(std::ptr::from_ref(ledger.owner(1)).addr() % 64, 0, "{servers}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use http::KnownField;
 use http::h1::received::{BodyEnd, ResponseHead};
 use server::{Asked, Recurring, Request};
 use sys::time::Instant;
-use upstream::{BusyMark, ExpectedExchange, ExpectedHead, Keep, pool};
+use upstream::{ExpectedExchange, ExpectedHead, Keep, Tally, pool};
 
 use crate::proxy::mod_proxy::{Destination, adds_fields};
 
@@ -69,6 +69,11 @@ impl Exchanged {
         let (destination, body) = (destination.clone(), body.clone());
         Some(Exchanged { destination, keep, request: sent.to_vec(), client, head, body })
     }
+
+    /// Where its requests are counted.
+    fn tally(&self) -> Option<&Tally> {
+        self.destination.server.tally.as_ref()
+    }
 }
 
 impl Recurring for Exchanged {
@@ -95,8 +100,7 @@ impl Recurring for Exchanged {
                 head.extend_from_slice(&self.request[client.end..]);
             }
         });
-        expecting.under_way = self.destination.server.tally.as_ref().map(|tally| (start, tally.busy_one()));
-        expecting.known = Some(self);
+        expecting.known = Some(UnderWay::new(self, start));
         Some(expecting)
     }
 }
@@ -106,9 +110,26 @@ impl Recurring for Exchanged {
 struct Expecting {
     exchange: ExpectedExchange,
     /// What is expected; `None`: nothing any more.
-    known: Option<Arc<Exchanged>>,
-    /// Since when it is on its way, for those who count.
-    under_way: Option<(Instant, BusyMark)>,
+    known: Option<UnderWay>,
+}
+
+/// A request on its way. The backend counts as busy with it as long as this lives.
+struct UnderWay {
+    known: Arc<Exchanged>,
+    start: Instant,
+}
+
+impl UnderWay {
+    fn new(known: Arc<Exchanged>, start: Instant) -> UnderWay {
+        known.tally().iter().for_each(|tally| tally.enter());
+        UnderWay { known, start }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.known.tally().iter().for_each(|tally| tally.leave());
+    }
 }
 
 thread_local! {
@@ -119,24 +140,22 @@ thread_local! {
 
 impl Asked for Expecting {
     fn timeout(&self) -> Duration {
-        self.known.as_ref().map_or(Duration::ZERO, |known| known.destination.timeout)
+        self.known.as_ref().map_or(Duration::ZERO, |one| one.known.destination.timeout)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let Expecting { exchange, known, .. } = self;
-        known.as_ref().map_or(Poll::Ready(false), |known| exchange.poll(cx, &known.head))
+        let Expecting { exchange, known } = self;
+        known.as_ref().map_or(Poll::Ready(false), |one| exchange.poll(cx, &one.known.head))
     }
 
     fn answer(&self) -> (&[u8], &[u8]) {
-        self.known.as_ref().map_or((&[], &[]), |known| self.exchange.response(&known.head))
+        self.known.as_ref().map_or((&[], &[]), |one| self.exchange.response(&one.known.head))
     }
 
     fn end(mut self: Box<Self>) {
-        if let (Some(known), Some(stream)) = (self.known.take(), self.exchange.end()) {
-            if let (Some((start, _)), Some(tally)) = (self.under_way.take(), &known.destination.server.tally) {
-                tally.recurred(start.elapsed());
-            }
-            pool::give_stream(&known.destination.kind, known.keep, stream, true);
+        if let (Some(one), Some(stream)) = (self.known.take(), self.exchange.end()) {
+            one.known.tally().iter().for_each(|tally| tally.recurred(one.start.elapsed()));
+            pool::give_stream(&one.known.destination.kind, one.known.keep, stream, true);
         }
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < SPARE_MAX {
