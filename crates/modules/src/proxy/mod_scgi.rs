@@ -151,6 +151,9 @@ async fn handle(request: &mut Request) -> HandlerResult {
         upgrade: None,
         status: Status::default(),
         answering: None,
+        limit: None,
+        acquire: None,
+        rest: None,
     });
     if let Err(answer) = prepare(request, "scgi").await {
         return answer;

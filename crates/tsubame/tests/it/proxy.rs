@@ -20,3 +20,4 @@ mod smuggling;
 mod spliced;
 mod tls;
 mod tunnels;
+mod workers;

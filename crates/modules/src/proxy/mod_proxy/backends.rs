@@ -4,14 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::{Context, Error, settings};
 use server::{Draft, Request, Server, UpstreamUse};
+use sys::shm::Shared;
 use upstream::{Address, Ledger, RemoteServer, Tally};
 
 use super::balancer::{Member, all};
+use super::limited::limit_of;
+use super::rest::Rest;
 use super::schemes::port_of;
 use super::settings::ProxyServer;
 use super::status::Status;
 use super::target::Target;
-use super::worker::Worker;
+use super::worker::{Common, Parameters, Worker};
 use crate::derived::Derived;
 use crate::loggers::mod_log_config::logs_upstream;
 
@@ -32,6 +35,7 @@ struct Known {
     address: Option<Address>,
     status: Status,
     tally: Tally,
+    rest: Option<Rest>,
 }
 
 /// A backend, and what was counted of it.
@@ -54,7 +58,7 @@ impl Counted {
 }
 
 /// Makes the places to count in. Backends of the same URL, in several servers, are one.
-pub(super) fn resolve(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let lines = |draft: &Draft| -> Vec<Arc<Worker>> {
         draft.servers().flat_map(|conf| conf.get::<ProxyServer>().workers.iter().cloned().collect::<Vec<_>>()).collect()
     };
@@ -67,15 +71,23 @@ pub(super) fn resolve(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
     }
     let ledger = Ledger::new(names.len())
         .map_err(|error| Error::check(format!("{}: no shared memory for backends", sys::describe(&error))))?;
+    let failures = Shared::new(names.len())
+        .map_err(|error| Error::check(format!("{}: no shared memory for backends", sys::describe(&error))))?;
+    let failures = Arc::new(failures);
     let mut known: Vec<Known> = Vec::new();
     for (index, name) in names.into_iter().enumerate() {
         let of_name = || lines.iter().filter(|line| line.target.name() == name);
         let tally = ledger.tally(index);
+        let mut parameters = Parameters::default();
+        of_name().for_each(|line| parameters.changed_by(&line.parameters));
+        let target = of_name().next().map(|line| &line.target);
+        let limit = target.and_then(|target| limit_of(target, &parameters, context));
+        let rest = Rest::new(&failures, index, parameters.status, parameters.retry);
+        let common = Common { tally: tally.clone(), limit, rest: rest.clone() };
         // A line that counts for several servers is the same one.
-        of_name().for_each(|line| _ = line.tally.set(tally.clone()));
-        let status = of_name().fold(Status::default(), |status, line| line.parameters.status.of(status));
-        let address = of_name().next().map(|line| address_of(&line.target));
-        known.push(Known { name, address, status, tally });
+        of_name().for_each(|line| _ = line.common.set(common.clone()));
+        let (address, status) = (target.map(address_of), parameters.status.of(Status::default()));
+        known.push(Known { name, address, status, tally, rest });
     }
     draft.main.edit::<Backends>().known = Derived(known.into());
     Ok(())
@@ -102,7 +114,7 @@ pub(crate) fn counted(server: &Server) -> Vec<Counted> {
         plain.known.0.iter().filter(|known| known.name != OTHERS || is_used(&known.tally)).map(|known| Counted {
             balancer: None,
             name: known.name.clone(),
-            status: known.status,
+            status: Rest::status(known.rest.as_ref(), known.status),
             tally: known.tally.clone(),
             shared_idle: known.address.as_ref().map_or(0, idle),
         });

@@ -17,6 +17,7 @@ use super::balancer::{Balancer, Member, NAME, of_url};
 use super::carried::{Carrier, carried};
 use super::destination::to_member;
 use super::elect::{Election, Session, session};
+use super::limited;
 use super::map::{SOCKET, file_name};
 use super::scheme::{Backend, Destination, Scheme};
 use super::schemes::scheme;
@@ -86,8 +87,17 @@ impl ToBalancer {
                 return HandlerResult::Status(500);
             };
             let Some(handler) = scheme.handler else { return HandlerResult::Status(500) };
-            known.map(request, scheme);
             let destination = Destination { backend: known.backend.clone(), attempt: Some(attempt.clone()) };
+            // A member that has no connection to spare is not broken, and another one may have.
+            let permit = match limited::permit(request, scheme, &destination).await {
+                Ok(permit) => permit,
+                Err(limited::Busy) if tried.len() < balancer.attempts => {
+                    tried.push(index);
+                    continue;
+                }
+                Err(limited::Busy) => return HandlerResult::Status(503),
+            };
+            known.map(request, scheme);
             let completed = match way::is_special(request) {
                 true => way::complete(request, destination).await,
                 false => Ok(destination),
@@ -114,7 +124,7 @@ impl ToBalancer {
                 }
                 continue;
             }
-            return carried(result, Carrier::Member(election));
+            return carried(result, Carrier::Member(election), permit);
         }
     }
 

@@ -14,11 +14,13 @@ use server::{Draft, Request, Server};
 use sys::shared_lock::{self, Held};
 use sys::shm::Shared;
 use sys::time::Instant;
-use upstream::{Ledger, Tally};
+use upstream::{Ledger, Limit, Tally};
 
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
 use super::health::HealthMethod;
+use super::limited::limit_of;
 use super::method::Method;
+use super::rest::RETRY;
 use super::settings::ProxyServer;
 use super::status::Status;
 use super::worker::{Parameters, Worker};
@@ -26,8 +28,6 @@ use crate::derived::DerivedPerHost;
 
 /// The name of mod_proxy_balancer in log lines.
 pub(crate) const NAME: &str = "proxy_balancer";
-/// How long a member gets no requests after it could not be reached.
-const RETRY: Duration = Duration::from_secs(60);
 /// The share of the load of a member whose line names none, in hundredths.
 const FACTOR: u32 = 100;
 
@@ -116,6 +116,8 @@ pub(crate) struct Member {
     pub(crate) timeout: Duration,
     /// What is counted of it, and how many of its requests are on their way.
     pub(crate) tally: Tally,
+    /// How many connections to it a child uses at most.
+    pub(super) limit: Option<Arc<Limit>>,
     place: Place,
 }
 
@@ -297,7 +299,7 @@ fn balancer(
     let own = settings.get::<ProxyServer>().timeout.get().copied();
     let timeout = own.unwrap_or_else(|| settings.get::<CoreServer>().timeout());
     let members: Result<Vec<Member>, Error> =
-        workers.into_iter().map(|worker| member(worker, timeout, place())).collect();
+        workers.into_iter().map(|worker| member(worker, timeout, context, place())).collect();
     let members = members?;
     let path = settings.get::<ProxyServer>().passes.iter().find_map(|pass| pass.path_to(name));
     let balancer = Balancer {
@@ -321,7 +323,12 @@ fn balancer(
 }
 
 /// A member, which may be silent for so long unless its line says otherwise.
-fn member(worker: Worker, timeout: Duration, (place, tally): (Place, Tally)) -> Result<Member, Error> {
+fn member(
+    worker: Worker,
+    timeout: Duration,
+    context: &Context,
+    (place, tally): (Place, Tally),
+) -> Result<Member, Error> {
     let Parameters { retry, factor, set, status, timeout: own, .. } = worker.parameters;
     let url = worker.target.name();
     let is_http = ["http", "ws"].contains(&worker.target.scheme.as_str());
@@ -329,7 +336,9 @@ fn member(worker: Worker, timeout: Duration, (place, tally): (Place, Tally)) -> 
         let text = format!("{url}: Tsubame checks the health of members other than http:// only with hcmethod=TCP");
         return Err(Error::check(text));
     }
-    let member = Member { url, retry: retry.unwrap_or(RETRY), timeout: own.unwrap_or(timeout), worker, tally, place };
+    let limit = limit_of(&worker.target, &worker.parameters, context);
+    let (retry, timeout) = (retry.unwrap_or(RETRY), own.unwrap_or(timeout));
+    let member = Member { url, retry, timeout, worker, tally, limit, place };
     member.set(status.of(Status::default()), true);
     member.set_share(factor.unwrap_or(FACTOR), set.unwrap_or(0));
     Ok(member)

@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 use server::{Body, BodyStream, Fields, HandlerResult, Piece, SpeakTunnel, Splice, Tunnel};
 use sys::pipe::Pipe;
-use upstream::{Fault, UnderWay};
+use upstream::{Fault, Permit, UnderWay};
 
 use super::broken::fault_of;
 use super::elect::Election;
@@ -33,18 +33,19 @@ impl Carrier {
     }
 }
 
-/// The response, whose bytes count for the backend; that one is busy until its end.
-pub(super) fn carried(result: HandlerResult, carrier: Carrier) -> HandlerResult {
+/// The response, whose bytes count for the backend; that one is busy until its end. `permit`: the right to use its connection, if such
+/// rights are limited.
+pub(super) fn carried(result: HandlerResult, carrier: Carrier, permit: Option<Permit>) -> HandlerResult {
     match result {
         HandlerResult::Body(Body::Stream(body)) => {
             let left = body.length();
-            HandlerResult::Body(Body::Stream(Box::new(Carried { body, left, carrier: Some(carrier) })))
+            HandlerResult::Body(Body::Stream(Box::new(Carried { body, left, carrier: Some(carrier), permit })))
         }
         HandlerResult::Tunnel(tunnel) => {
             let Tunnel { protocol, speak, timeout } = *tunnel;
             let speak: SpeakTunnel = Box::new(move |client| {
                 Box::pin(async move {
-                    let _busy = carrier;
+                    let _busy = (carrier, permit);
                     speak(client).await;
                 })
             });
@@ -65,6 +66,8 @@ struct Carried {
     left: Option<u64>,
     /// `None`: it has ended.
     carrier: Option<Carrier>,
+    /// Goes after the body, which has the connection.
+    permit: Option<Permit>,
 }
 
 impl Carried {
@@ -73,7 +76,7 @@ impl Carried {
         match &piece {
             Some(Ok(piece)) => self.came(piece.len()),
             Some(Err(error)) => self.failed(error),
-            None => self.carrier = None,
+            None => (self.carrier, self.permit) = (None, None),
         }
         piece
     }
@@ -95,6 +98,7 @@ impl Carried {
 
     fn failed(&mut self, error: &io::Error) {
         self.carrier.take().iter().for_each(|carrier| carrier.fault(fault_of(error)));
+        self.permit = None;
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use server::Request;
 use server::core::CoreServer;
-use upstream::{Address, Keep, RemoteServer, Tally};
+use upstream::{Address, Keep, RemoteServer};
 
 use super::ajp_settings::AjpSettings;
 use super::backends::others;
@@ -16,16 +16,16 @@ use super::schemes::scheme;
 use super::settings::ProxyServer;
 use super::status::Status;
 use super::target::Target;
-use super::worker::Parameters;
+use super::worker::{Common, Parameters};
 
-/// How many idle connections to a backend a child keeps without `max`.
+/// How many idle connections to a backend are kept without `max` and `smax`.
 const MAX: usize = 64;
 
-/// The settings of a backend, and what is counted of it.
+/// The settings of a backend, and what its requests have in common.
 pub(super) fn parameters<'r>(
     request: &'r Request,
     target: &Target,
-) -> Option<(Cow<'r, Parameters>, Option<&'r Tally>)> {
+) -> Option<(Cow<'r, Parameters>, Option<&'r Common>)> {
     let conf = request.host::<ProxyServer>();
     Parameters::of(conf.workers.entries().iter().map(|(worker, _)| &**worker), target)
 }
@@ -41,13 +41,15 @@ pub(super) fn to_member(request: &Request, member: &Member, mut path: &str) -> B
         path = "/";
     }
     target.path.push_str(path);
-    let known = Some((&member.worker.parameters, Some(&member.tally)));
+    let common = Common { tally: member.tally.clone(), limit: member.limit.clone(), rest: None };
+    let known = Some((&member.worker.parameters, Some(&common)));
     backend_with(request, target, known)
 }
 
 /// How connections to a backend stay open, if they do.
 pub(super) fn keep_of(known: &Parameters) -> Keep {
-    Keep { max: known.max.unwrap_or(MAX), idle: known.idle }
+    let max = known.max.unwrap_or(MAX);
+    Keep { max: known.smax.map_or(max, |smax| smax.min(max)), idle: known.idle }
 }
 
 /// The destination of a request with this target.
@@ -55,7 +57,7 @@ pub(super) fn destination(request: &Request, mut target: Target) -> Destination 
     // The choice of the backend depends on it, too.
     target.socket = target.socket.or_else(|| request.notes.get(SOCKET).map(str::to_string));
     let known = parameters(request, &target);
-    backend_with(request, target, known.as_ref().map(|(known, tally)| (&**known, *tally))).into()
+    backend_with(request, target, known.as_ref().map(|(known, common)| (&**known, *common))).into()
 }
 
 /// How long a server may be silent: `ProxyTimeout`, or `Timeout`.
@@ -65,8 +67,9 @@ pub(crate) fn timeout(request: &Request) -> Duration {
 }
 
 /// The backend of a target for which this is configured.
-fn backend_with(request: &Request, target: Target, known: Option<(&Parameters, Option<&Tally>)>) -> Backend {
-    let tally = known.map_or_else(|| others(request), |(_, tally)| tally).cloned();
+fn backend_with(request: &Request, target: Target, known: Option<(&Parameters, Option<&Common>)>) -> Backend {
+    let common = known.and_then(|(_, common)| common);
+    let tally = known.map_or_else(|| others(request), |_| common.map(|common| &common.tally)).cloned();
     let known = known.map(|(known, _)| known);
     let scheme = scheme(request, &target.scheme);
     // Nothing is configured for a backend that only a rule names: its connections serve one request each.
@@ -111,5 +114,8 @@ fn backend_with(request: &Request, target: Target, known: Option<(&Parameters, O
         upgrade,
         status: known.status.of(Status::default()),
         answering: None,
+        limit: common.and_then(|common| common.limit.clone()),
+        acquire: known.acquire,
+        rest: common.and_then(|common| common.rest.clone()),
     }
 }

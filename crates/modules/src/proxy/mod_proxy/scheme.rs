@@ -11,9 +11,10 @@ use gateway::backend::remote::{RemoteCall, RemoteProtocol};
 use gateway::body_buffer::{BufferError, IN_MEMORY, buffer_body};
 use gateway::{Caller, StderrMessages, TimeoutMessage};
 use server::{HandlerResult, Request, Waiting};
-use upstream::{Attempt, Kind, RemoteServer, Tls};
+use upstream::{Attempt, Kind, Limit, RemoteServer, Tls};
 
 use super::ajp_settings::AjpSettings;
+use super::rest::Rest;
 use super::status::Status;
 use super::target::Target;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -46,7 +47,7 @@ pub(crate) type SchemeHandler = for<'a> fn(&'a mut Request, Arc<Destination>) ->
 #[derive(Clone)]
 pub(crate) struct Destination {
     pub(crate) backend: Arc<Backend>,
-    /// Learns what becomes of the request, if the backend is a member of a balancer.
+    /// Learns what becomes of the request, if the backend is a member of a balancer or has a rest.
     pub(crate) attempt: Option<Arc<Attempt>>,
 }
 
@@ -71,6 +72,12 @@ pub(crate) struct Backend {
     pub(crate) status: Status,
     /// A proxy answers the request in place of the server, and wants these credentials.
     pub(crate) answering: Option<Credentials>,
+    /// How many connections to it a child uses at most.
+    pub(crate) limit: Option<Arc<Limit>>,
+    /// How long a request waits for one, if the configuration says that.
+    pub(crate) acquire: Option<Duration>,
+    /// The rest that the backend has after it could not be reached, if it is no member of a balancer.
+    pub(crate) rest: Option<Rest>,
 }
 
 /// The credentials that the proxy behind this one wants, if it wants any.

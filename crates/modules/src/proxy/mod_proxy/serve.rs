@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conf::Level;
 use server::{Flow, HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
-use upstream::Tally;
+use upstream::{Attempt, Tally};
 
 use super::backends;
 use super::balance::ToBalancer;
@@ -13,7 +13,9 @@ use super::carried::{Carrier, carried};
 use super::destination::{destination, parameters};
 use super::foreseen;
 use super::forward::with_domain;
+use super::limited;
 use super::map::{add_query, canonical_port, complete, set};
+use super::rest::Rest;
 use super::scheme::{Destination, Scheme, SchemeHandler, proxy_error};
 use super::schemes::scheme;
 use super::settings::ProxyDir;
@@ -166,17 +168,23 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
                     },
                     false => destination.clone(),
                 };
-                if !destination.status.is_usable() {
+                if !Rest::status(destination.rest.as_ref(), destination.status).is_usable() {
                     let name = &destination.server.name;
                     let text = format!("AH00940: {}: disabled connection for ({name})", scheme.name);
                     request.log("proxy", Level::Error, text);
                     return HandlerResult::Status(503);
                 }
+                let Ok(permit) = limited::permit(request, scheme, &destination).await else {
+                    return HandlerResult::Status(503);
+                };
                 backends::note(request, || destination.target.server(), &destination.server);
                 let under_way = destination.server.tally.as_ref().map(Tally::begin);
-                let result = handler(request, destination).await;
+                let result = match &destination.rest {
+                    Some(rest) => attempt(request, rest, &destination, *handler).await,
+                    None => handler(request, destination).await,
+                };
                 match under_way {
-                    Some(under_way) => carried(result, Carrier::Server(under_way)),
+                    Some(under_way) => carried(result, Carrier::Server(under_way), permit),
                     None => result,
                 }
             }
@@ -195,4 +203,24 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             answer => answer,
         }
     })
+}
+
+/// Passes the request on to a backend that rests if it cannot be reached.
+async fn attempt(
+    request: &mut Request,
+    rest: &Rest,
+    destination: &Destination,
+    handler: SchemeHandler,
+) -> HandlerResult {
+    let attempt = Arc::<Attempt>::default();
+    let destination = Arc::new(Destination { attempt: Some(attempt.clone()), ..destination.clone() });
+    let server = destination.server.name.clone();
+    let result = handler(request, destination).await;
+    if attempt.is_unreached() {
+        rest.begin();
+        let text =
+            format!("AH00959: ap_proxy_connect_backend disabling worker for ({server}) for {}s", rest.time().as_secs());
+        request.log("proxy", Level::Error, text);
+    }
+    result
 }

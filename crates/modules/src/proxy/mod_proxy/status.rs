@@ -39,6 +39,11 @@ impl Status {
         Status(self.0 & !other.0)
     }
 
+    /// All of these and those.
+    pub(super) fn with(self, other: Status) -> Status {
+        Status(self.0 | other.0)
+    }
+
     /// Whether requests may go there.
     pub(crate) fn is_usable(self) -> bool {
         self.0 & Status::UNUSABLE.0 == 0

@@ -27,8 +27,7 @@ enum Rule {
 use Rule::{Number, Short, Size, Switch, Time};
 
 /// The parameters by their names.
-const RULES: [(&str, Rule); 11] = [
-    ("acquire", Time { format: "Acquire timeout has wrong format", least: "Acquire must be at least one millisecond" }),
+const RULES: [(&str, Rule); 9] = [
     (
         "addressttl",
         Number {
@@ -65,7 +64,6 @@ const RULES: [(&str, Rule); 11] = [
         },
     ),
     ("secret", Short("Secret length must be < 64 characters")),
-    ("smax", Number { least: 0, most: i32::MAX, message: "Smax must be a positive number" }),
 ];
 
 /// Checks the value of such a parameter; `None`: it is another one. `key`: in lower case.
@@ -97,9 +95,6 @@ mod tests {
     #[test]
     fn values_as_apache_takes_them() {
         for (key, good, bad) in [
-            ("acquire", "5", "0"),
-            ("acquire", "100ms", "1x"),
-            ("acquire", "1", "-1"),
             ("addressttl", "-1", "-2"),
             ("flushwait", "x", "1001"),
             ("iobuffersize", "0", "-1"),
@@ -108,7 +103,6 @@ mod tests {
             ("ping", "5ms", "0"),
             ("receivebuffersize", "512", "100"),
             ("responsefieldsize", "0", "-1"),
-            ("smax", "3", "-1"),
         ] {
             assert_eq!(check(key, good), Some(Ok(())), "{key}={good}");
             assert!(check(key, bad).is_some_and(|checked| checked.is_err()), "{key}={bad}");

@@ -1,14 +1,15 @@
 //! The settings of a backend in `ProxyPass`, `<Proxy>`, `ProxySet` and `BalancerMember`: `key=value`.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use conf::values::{atoi, duration, one_of};
-use upstream::Tally;
+use upstream::{Limit, Tally};
 
 use super::ajp_settings::AjpSettings;
 use super::health::Health;
+use super::rest::Rest;
 use super::status::{Change, Status};
 use super::target::Target;
 use super::unused;
@@ -18,13 +19,24 @@ use super::unused;
 pub(crate) struct Worker {
     pub(crate) target: Target,
     pub(crate) parameters: Parameters,
-    /// What is counted of it, once the whole configuration is known; not for members of balancers.
-    pub(super) tally: OnceLock<Tally>,
+    /// What all lines about it have in common, once the whole configuration is known; not for members of balancers.
+    pub(super) common: OnceLock<Common>,
+}
+
+/// What all requests to a backend have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    /// What is counted of it.
+    pub(super) tally: Tally,
+    /// How many connections to it a child uses at most.
+    pub(super) limit: Option<Arc<Limit>>,
+    /// The rest that it has after it could not be reached.
+    pub(super) rest: Option<Rest>,
 }
 
 impl Worker {
     pub(super) fn new(target: Target, parameters: Parameters) -> Worker {
-        Worker { target, parameters, tally: OnceLock::new() }
+        Worker { target, parameters, common: OnceLock::new() }
     }
 }
 
@@ -37,8 +49,12 @@ pub(crate) struct Parameters {
     pub(crate) connect: Option<Duration>,
     /// Whether a connection stays open after its request.
     pub(crate) reuse: Option<bool>,
-    /// How many idle connections a child keeps.
+    /// How many connections a child uses at a time.
     pub(crate) max: Option<usize>,
+    /// How many idle connections are kept, if that is another number.
+    pub(crate) smax: Option<usize>,
+    /// How long a request waits for a connection.
+    pub(crate) acquire: Option<Duration>,
     /// How long an idle connection is kept.
     pub(crate) idle: Option<Duration>,
     /// Whether each piece of a response goes out at once.
@@ -46,7 +62,7 @@ pub(crate) struct Parameters {
     pub(crate) ajp: AjpSettings,
     /// The protocol that a request may switch to: its name, `ANY` or `NONE`.
     pub(crate) upgrade: Option<String>,
-    /// How long a member of a balancer gets no requests after it could not be reached.
+    /// How long it gets no requests after it could not be reached.
     pub(crate) retry: Option<Duration>,
     /// The end of the identifiers of sessions that belong to the member.
     pub(crate) route: Option<String>,
@@ -101,6 +117,14 @@ impl Parameters {
                 let max = usize::try_from(atoi(value)).map_err(|_| "Max must be a positive number")?;
                 self.max = Some(max).filter(|max| *max > 0);
             }
+            "smax" => self.smax = Some(usize::try_from(atoi(value)).map_err(|_| "Smax must be a positive number")?),
+            "acquire" => {
+                let time = duration(value, Duration::from_millis(1)).ok_or("Acquire timeout has wrong format")?;
+                if time < Duration::from_millis(1) {
+                    return Err("Acquire must be at least one millisecond".into());
+                }
+                self.acquire = Some(time);
+            }
             "ttl" => {
                 let seconds = u64::try_from(atoi(value)).map_err(|_| "TTL must be at least one second")?;
                 self.idle = Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero());
@@ -137,6 +161,8 @@ impl Parameters {
             connect,
             reuse,
             max,
+            smax,
+            acquire,
             idle,
             flush,
             ajp,
@@ -153,6 +179,8 @@ impl Parameters {
         self.connect = connect.or(self.connect);
         self.reuse = reuse.or(self.reuse);
         self.max = max.or(self.max);
+        self.smax = smax.or(self.smax);
+        self.acquire = acquire.or(self.acquire);
         self.idle = idle.or(self.idle);
         self.flush = flush.or(self.flush);
         self.ajp.changed_by(ajp);
@@ -166,12 +194,12 @@ impl Parameters {
         self.health.changed_by(&health);
     }
 
-    /// The settings for a request: those of the backend whose URL covers the most of it, and what is counted of that one. `None`: there
-    /// are none.
+    /// The settings for a request: those of the backend whose URL covers the most of it, and what its requests have in common. `None`:
+    /// there are none.
     pub(super) fn of<'w>(
         workers: impl Iterator<Item = &'w Worker> + Clone,
         target: &Target,
-    ) -> Option<(Cow<'w, Parameters>, Option<&'w Tally>)> {
+    ) -> Option<(Cow<'w, Parameters>, Option<&'w Common>)> {
         let mut covering = workers.filter(|worker| worker.target.covers(target));
         let length =
             |worker: &&Worker| (worker.target.path.trim_end_matches('/').len(), worker.target.socket.is_some());
@@ -182,7 +210,7 @@ impl Parameters {
             all.to_mut().changed_by(&worker.parameters);
             all
         });
-        Some((all, first.tally.get()))
+        Some((all, first.common.get()))
     }
 }
 

@@ -53,9 +53,10 @@ impl Exchanged {
             Ok(BodyEnd::None | BodyEnd::Length(_)) if head.field(text, KnownField::TransferEncoding).is_none() => false,
             Ok(_) | Err(_) => return None,
         };
-        // A member of a balancer is another one each time, a log may want to know more than is known then, and the first request of
-        // a client may want a connection of its own.
+        // A member of a balancer is another one each time, a request may have to wait for a connection, a log may want to know more than
+        // is known then, and the first request of a client may want a connection of its own.
         let is_simple = destination.attempt.is_none()
+            && destination.limit.is_none()
             && request.account.upstream.is_none()
             && !request.env.contains("proxy-initial-not-pooled");
         if !is_simple || !head.keeps_connection(text) || body.len() > BODY_MAX {
