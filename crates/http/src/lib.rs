@@ -40,4 +40,4 @@ pub use h1::framing::{Framing, Persistence};
 pub use h1::head::{Head, HeadError, Limits, Parse, Version};
 pub use h1::response::HeadWriter;
 pub use name::{KnownField, Name};
-pub use uri::{PathError, PathOptions, decode_path};
+pub use uri::{PathError, PathOptions, decode_path, normalize_path};

@@ -90,6 +90,31 @@ pub fn decode_path(raw: &[u8], options: &PathOptions) -> Result<String, PathErro
     refusal.map_or_else(|| Ok(text::from_bytes(&path).into_owned()), Err)
 }
 
+/// The path of a request target as it is before it is decoded: without dot segments and, if `merge`, without repeated slashes.
+/// Escapes of letters, digits and `-._~` are decoded, which changes nothing (RFC 3986 section 2.3); all others stay.
+///
+/// # Errors
+/// A path that [`decode_path`] refuses with 400, too.
+pub fn normalize_path(raw: &[u8], merge: bool) -> Result<String, PathError> {
+    let mut path = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let [byte, tail @ ..] = rest {
+        let decoded = match byte {
+            b'%' => Some(escaped_byte(rest).ok_or(PathError::BadEscape)?),
+            0 => return Err(PathError::Invalid),
+            _ => None,
+        };
+        match decoded {
+            None => path.push(*byte),
+            Some(plain) if plain.is_ascii_alphanumeric() || b"-._~".contains(&plain) => path.push(plain),
+            Some(_) => path.extend_from_slice(&rest[..3]),
+        }
+        rest = if decoded.is_some() { &rest[3..] } else { tail };
+    }
+    normalize(&mut path, merge)?;
+    Ok(text::from_bytes(&path).into_owned())
+}
+
 /// A path with repeated slashes merged: `MergeSlashes Off` keeps them, and some lines ignore them.
 #[must_use]
 pub fn merge_slashes(path: &str) -> Cow<'_, str> {
@@ -289,6 +314,24 @@ mod tests {
         for (path, merged) in [("/a/b", "/a/b"), ("//a///b//", "/a/b/"), ("a//", "a/"), ("//", "/")] {
             assert_eq!(merge_slashes(path), merged);
         }
+    }
+
+    #[test]
+    fn undecoded_paths() {
+        for (raw, want) in [
+            ("/a%41b%7E", Ok("/aAb~")),
+            ("/a%20b%2f%00%E4", Ok("/a%20b%2f%00%E4")),
+            ("//a//b/./c/../d;x", Ok("/a/b/d;x")),
+            ("/a/%2e%2e;/b", Ok("/a/..;/b")),
+            ("/a/%2e%2e/b", Ok("/b")),
+            ("/%2e%2e/b", Err(PathError::Invalid)),
+            ("/a%zz", Err(PathError::BadEscape)),
+            ("/a%2", Err(PathError::BadEscape)),
+            ("*", Err(PathError::Invalid)),
+        ] {
+            assert_eq!(normalize_path(raw.as_bytes(), true).as_deref(), want.as_ref().map(|path| *path), "{raw}");
+        }
+        assert_eq!(normalize_path(b"/a//b", false).as_deref(), Ok("/a//b"));
     }
 
     #[test]

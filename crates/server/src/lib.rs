@@ -51,7 +51,7 @@ pub use crate::request::Client;
 pub use crate::request::StreamId;
 pub use crate::request::bounds::TEXT_MAX;
 pub use crate::request::dns;
-pub use crate::request::{NOCANON, Previous, Request, RequestKind, TO_BACKEND};
+pub use crate::request::{NOCANON, NOENCODE, Previous, Request, RequestKind, TO_BACKEND};
 pub use crate::settings::draft::{Draft, DraftHost};
 pub use crate::settings::http2::Http2;
 pub use crate::settings::merge::{Layer, Slots};
@@ -72,9 +72,9 @@ pub use request::client::Announced;
 pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{
-    Caching, Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, Moment,
-    OutputFilter, PhaseHook, Preface, PrefaceOutcome, QuickHandler, Rank, ResponseChain, ResponseHook, ResponseLink,
-    WriteVariable,
+    Caching, Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, MapUndecoded,
+    Moment, OutputFilter, PhaseHook, Preface, PrefaceOutcome, QuickHandler, Rank, ResponseChain, ResponseHook,
+    ResponseLink, WriteVariable,
 };
 pub use request::phase::Phase;
 pub use request::recurring::{Asked, Recurring};

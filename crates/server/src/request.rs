@@ -40,7 +40,7 @@ use conf::Settings;
 pub use self::account::Account;
 pub use self::client::Client;
 pub use self::data::{RequestData, StreamId};
-pub use self::mapped::{Mapped, NOCANON, TO_BACKEND};
+pub use self::mapped::{Mapped, NOCANON, NOENCODE, TO_BACKEND};
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields::Fields;
 pub use crate::message::head::RequestHead;

@@ -34,6 +34,7 @@ mod reverse;
 mod scheme;
 mod schemes;
 mod serve;
+mod servlet;
 mod set;
 mod set_way;
 mod settings;
@@ -93,6 +94,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Tick(|_| backends::give_back()),
         Hook::Command("proxy", report::report),
         Hook::Forward(forward::detect),
+        Hook::MapUndecoded(&map::UNDECODED),
         Hook::Phase(Phase::Translate, Order::First, Now(map::translate)),
         Hook::Phase(Phase::MapToStorage, Order::First, Now(map::sections)),
         // Before mod_rewrite, whose rules in sections escape the URLs they make themselves.

@@ -13,8 +13,8 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook, RunSubrequest,
-    WriteVariable,
+    MapUndecoded, ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook,
+    RunSubrequest, WriteVariable,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -110,6 +110,8 @@ pub enum Hook {
     Extension(FindExtension),
     /// Finds out whether a request whose target names a host is for another server, before all phases.
     Forward(fn(&mut Request) -> Flow),
+    /// Maps paths before they are decoded.
+    MapUndecoded(&'static MapUndecoded),
     /// Takes part in a phase of a request.
     Phase(Phase, Order, PhaseHook),
     /// Answers instead of the handlers, before all other phases or after them. The first that does not decline wins.
@@ -191,6 +193,7 @@ impl Hook {
             | Hook::FileHandler(_)
             | Hook::Dump(..)
             | Hook::Inventory(_)
+            | Hook::MapUndecoded(_)
             | Hook::Repeatable
             | Hook::OwnVariable(..)
             | Hook::Unlisted => return None,
@@ -217,6 +220,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::ResponseFields(..)
         | Hook::Log(..)
         | Hook::Forward(_)
+        | Hook::MapUndecoded(_)
         | Hook::Preface(_) => true,
         // Request::variable records the question; filters of bodies have no effect where there is none, and a request with a
         // body, a user or a message in a log is not repeated.
@@ -281,6 +285,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
         note_auth_failure: Vec::new(),
         log_id: None,
         forward: None,
+        undecoded: None,
         preface: None,
         encryption: None,
         variables: Vec::new(),
@@ -304,6 +309,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
             Hook::Log(_, f) => hooks.log.push(*f),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
             Hook::Forward(f) => hooks.forward = Some(*f),
+            Hook::MapUndecoded(hook) => hooks.undecoded = Some(hook),
             Hook::Preface(preface) => hooks.preface = Some(preface),
             Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
             Hook::Variable(find) => hooks.variables.push(*find),

@@ -172,10 +172,7 @@ async fn follow(request: &mut Request, uri: &str, status: u16, keep: Keep) -> Ha
     // The path may have come from a client, through the configuration or a script: trust it no more than that of a
     // request.
     let raw = http::text::to_bytes(&request.data.uri).into_owned();
-    let mapped = match decode(request, &raw, Some(uri)) {
-        Ok(()) => map(request).await,
-        Err(flow) => Err(flow),
-    };
+    let mapped = map_target(request, &raw, Some(uri)).await;
     let prepared = match mapped {
         Ok(()) => after_mapping(request).await,
         Err(flow) => Err(flow),
@@ -228,6 +225,7 @@ async fn prepare(request: &mut Request) -> Result<(), HandlerResult> {
     }
     if request.data.forward {
         request.data.uri = path_as_sent(request);
+        map(request).await.map_err(refused)?;
     } else if request.data.method == "CONNECT" {
         request.note_reason(405, "core", None, |_| {
             ("CONNECT".into(), "asks for a forward proxy, which this is not".into())
@@ -235,9 +233,8 @@ async fn prepare(request: &mut Request) -> Result<(), HandlerResult> {
         return Err(HandlerResult::Status(405));
     } else {
         let head = request.data.head.clone();
-        decode(request, head.path(), None).map_err(refused)?;
+        map_target(request, head.path(), None).await.map_err(refused)?;
     }
-    map(request).await.map_err(refused)?;
     after_mapping(request).await.map_err(refused)
 }
 
@@ -266,6 +263,32 @@ fn path_as_sent(request: &Request) -> String {
     let path = request.data.head.path();
     let surplus = path.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
     http::text::from_bytes(&path[surplus..]).into_owned()
+}
+
+/// Goes from the path of a target to the file, or backend, and the settings of all sections. `target`: if it is not the client's own.
+async fn map_target(request: &mut Request, path: &[u8], target: Option<&str>) -> Result<(), Flow> {
+    if map_undecoded(request, path).await? {
+        return map_to_storage(request).await;
+    }
+    decode(request, path, target)?;
+    map(request).await
+}
+
+/// Lets a module map a path before it is decoded. Returns whether one has.
+async fn map_undecoded(request: &mut Request, path: &[u8]) -> Result<bool, Flow> {
+    let Some(hook) = request.hooks.undecoded.filter(|hook| (hook.is_wanted)(request)) else { return Ok(false) };
+    // What cannot be a path is refused where it would be decoded.
+    let Ok(path) = http::normalize_path(path, request.vhost.plan.path.merge_slashes) else { return Ok(false) };
+    request.data.uri = path;
+    begin_sections(request);
+    walk::locations(request)?;
+    name_client(request).await;
+    walk::conditions(request).await?;
+    match (hook.map)(request) {
+        Flow::Ok => Ok(true),
+        Flow::Declined => Ok(false),
+        Flow::Status(status) => Err(Flow::Status(status)),
+    }
 }
 
 /// Sets the request's path to that of a target, decoded and cleaned. `target`: if it is not the client's own.
@@ -305,8 +328,7 @@ fn note_bad_path(request: &Request, error: http::PathError) {
 
 /// Goes from the URL to the file and the settings of all sections.
 async fn map(request: &mut Request) -> Result<(), Flow> {
-    request.dir = request.vhost.base.base();
-    request.trace.iter_mut().for_each(|trace| trace.begin());
+    begin_sections(request);
     if request.data.uri == "*" {
         return Ok(());
     }
@@ -316,6 +338,11 @@ async fn map(request: &mut Request) -> Result<(), Flow> {
     if let Flow::Status(status) = run_until_decided(request, Phase::Translate).await {
         return Err(Flow::Status(status));
     }
+    map_to_storage(request).await
+}
+
+/// Goes from the file name, which may be a URL, to the settings of all sections.
+async fn map_to_storage(request: &mut Request) -> Result<(), Flow> {
     if trace_method::is_asked(request) {
         return trace_method::check(request);
     }
@@ -600,7 +627,17 @@ fn run_filter_hooks(request: &mut Request, mut body: Body) -> Body {
 fn run_phases(request: &mut Request, from: SubrequestTarget) -> Waiting<'_, Result<(), Flow>> {
     Box::pin(async move {
         match from {
-            SubrequestTarget::Path => map(request).await?,
+            SubrequestTarget::Path => {
+                let decoded = request.data.uri.clone();
+                let raw = http::uri::escape_path(&decoded);
+                match map_undecoded(request, raw.as_bytes()).await? {
+                    true => map_to_storage(request).await?,
+                    false => {
+                        request.data.uri = decoded;
+                        map(request).await?;
+                    }
+                }
+            }
             SubrequestTarget::File => {
                 map_file(request).await?;
                 walk::locations(request)?;

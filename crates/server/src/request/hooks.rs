@@ -311,6 +311,7 @@ pub struct Hooks {
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
     pub(crate) forward: Option<fn(&mut Request) -> Flow>,
+    pub(crate) undecoded: Option<&'static MapUndecoded>,
     pub(crate) preface: Option<&'static Preface>,
     pub(crate) encryption: Option<&'static Encryption>,
     pub(crate) variables: Vec<FindVariable>,
@@ -318,6 +319,15 @@ pub struct Hooks {
     pub(crate) own_variables: Vec<(&'static str, WriteVariable)>,
     /// Every module with hooks for requests is [repeatable](crate::Hook::Repeatable).
     pub(crate) are_repeatable: bool,
+}
+
+/// Maps paths before they are decoded, with the settings of the `<Location>` sections for the path as it is then.
+#[derive(Debug)]
+pub struct MapUndecoded {
+    /// Whether the configuration of the request's server asks for it.
+    pub is_wanted: fn(&Request) -> bool,
+    /// Maps the request: `Flow::Ok` leaves its path as it is now, and nobody else maps it.
+    pub map: fn(&mut Request) -> Flow,
 }
 
 impl Hooks {

@@ -15,6 +15,9 @@ pub const TO_BACKEND: &str = "proxy:";
 /// The note of a request whose path goes to the backend as it stands, without being escaped again.
 pub const NOCANON: &str = "proxy-nocanon";
 
+/// The note of a request whose path was mapped before it was decoded: it goes to the backend as it is, and the query with it.
+pub const NOENCODE: &str = "proxy-noencode";
+
 /// The mapping of a request's path.
 #[derive(Default)]
 pub struct Mapped {

@@ -3,13 +3,14 @@
 use conf::pattern::{Captures, substitute};
 use conf::{Level, Origin};
 use http::text::to_bytes;
-use server::{Flow, NOCANON, Request, TO_BACKEND};
+use server::{Flow, MapUndecoded, NOCANON, NOENCODE, Request, TO_BACKEND};
 
 use super::forward;
 use super::interpolate::interpolated;
 use super::scheme::Scheme;
 use super::schemes::scheme;
-use super::settings::{Matcher, Pass, ProxyDir, ProxyServer};
+use super::servlet;
+use super::settings::{Mapping, Matcher, Pass, ProxyDir, ProxyServer};
 use super::target::Target;
 use crate::mappers::mod_alias::matched;
 
@@ -25,16 +26,29 @@ pub(super) fn translate(request: &mut Request) -> Flow {
     if !request.data.uri.starts_with('/') {
         return Flow::Declined;
     }
+    map_by(request, |pass| pass.mapping.is_none())
+}
+
+/// `ProxyPass` with `mapping`, before the path is decoded.
+pub(super) static UNDECODED: MapUndecoded = MapUndecoded {
+    is_wanted: |request| request.host::<ProxyServer>().maps_undecoded() && !request.data.forward,
+    map: |request| map_by(request, |pass| pass.mapping.is_some()),
+};
+
+/// Maps the request by the first of these lines that applies.
+fn map_by(request: &mut Request, is_one: impl Fn(&Pass) -> bool) -> Flow {
     let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
     let (dir, server) = (slots.get::<ProxyDir>(), vhost.settings.get::<ProxyServer>());
     if let (Some(pass), Some(origin)) = (dir.pass.get(), dir.pass.origin())
+        && is_one(pass)
         && let Some(flow) = pass_on(request, pass, origin)
     {
         return flow;
     }
     // The main server's lines are inherited, unless a virtual host disables that.
     let own_only = vhost.origin.is_some() && !server.inherit();
-    for (pass, origin) in server.passes.entries().iter().filter(|(pass, _)| pass.in_host || !own_only) {
+    for (pass, origin) in server.passes.entries().iter().filter(|(pass, _)| is_one(pass) && (pass.in_host || !own_only))
+    {
         if let Some(flow) = pass_on(request, pass, origin) {
             return flow;
         }
@@ -45,7 +59,14 @@ pub(super) fn translate(request: &mut Request) -> Flow {
 /// Maps the request, if the line applies; `Some`: no other line is tried.
 fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> {
     let mut captures = Captures::default();
+    let is_servlet = pass.mapping == Some(Mapping::Servlet);
+    let mut path_of_servlet = None;
     let length = match &pass.matcher {
+        Matcher::Prefix(prefix) if is_servlet => {
+            let (length, path) = servlet::matched(&request.data.uri, prefix)?;
+            path_of_servlet = Some(path);
+            Some(length)
+        }
         Matcher::Prefix(prefix) => Some(matched(&request.data.uri, prefix)?),
         Matcher::Pattern(regex) => match regex.captures(&request.data.uri, &mut captures) {
             Err(why) => return Some(request.undecided("proxy", &why, origin)),
@@ -67,8 +88,14 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     // The client's original path can replace the decoded one if it matches, too, with the same prefix.
     let sent = pass.nocanon.then(|| request.data.unparsed_uri().into_owned());
     let mut raw = Captures::default();
+    let mut length = length;
     let is_meant = match (&sent, &pass.matcher) {
         (None, _) => Ok(false),
+        (Some(sent), Matcher::Prefix(prefix)) if is_servlet => {
+            let matched = servlet::matched(sent.split('?').next().unwrap_or_default(), prefix);
+            length = matched.as_ref().map(|(length, _)| *length).or(length);
+            Ok(matched.is_some())
+        }
         (Some(sent), Matcher::Prefix(prefix)) => Ok(matched(sent, prefix) == length),
         (Some(sent), Matcher::Pattern(regex)) => regex.captures(sent, &mut raw),
     };
@@ -98,6 +125,13 @@ fn pass_on(request: &mut Request, pass: &Pass, origin: &Origin) -> Option<Flow> 
     } else if pass.nocanon {
         let text = "the path that matched ProxyPass is not that of the client, so nocanon does not apply";
         request.log("proxy", Level::Debug, text);
+    }
+    if pass.mapping.is_some() {
+        request.notes.set(NOENCODE, "1");
+    }
+    if let Some(path) = path_of_servlet {
+        // Sections are about the path that the backend sees.
+        request.data.uri = path;
     }
     request.mapped.filename = url;
     request.mapped.handler = Some("proxy-server".into());
@@ -151,9 +185,11 @@ pub(super) fn canonical(request: &mut Request) -> Flow {
     Flow::Ok
 }
 
-/// Escapes the path of a target, and adds the request's query.
+/// Escapes the path of a target, unless it was never decoded, and adds the request's query.
 pub(super) fn complete(request: &Request, target: &mut Target, scheme: &Scheme) {
-    target.path = escaped(&target.path);
+    if !request.notes.contains(NOENCODE) {
+        target.path = escaped(&target.path);
+    }
     if !target.path.starts_with('/') {
         target.path.insert(0, '/');
     }

@@ -15,7 +15,7 @@ use super::ajp_settings::buffer;
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
 use super::health::{Health, HealthExpr, HealthTemplate};
 use super::schemes::SCHEMES;
-use super::settings::{ErrorOverride, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Reverse, Url, Via};
+use super::settings::{ErrorOverride, Mapping, Matcher, Pass, ProxyDir, ProxySection, ProxyServer, Reverse, Url, Via};
 use super::target::{InvalidTarget, Target};
 use super::worker::{Parameters, Worker};
 
@@ -76,7 +76,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
         return Err(Refusal::missing("ProxyPass|ProxyPassMatch needs a path when not defined in a location"));
     };
     let number_of_url = number_of_path + usize::from(in_location.is_none());
-    let Options { nocanon, interpolate, parameters, of_balancer } =
+    let Options { nocanon, interpolate, mapping, parameters, of_balancer } =
         pass_options(cmd, rest.zip(number_of_url + 1..), url, in_location.is_some())?;
     let matcher = match is_regex {
         false => Matcher::Prefix(path),
@@ -93,8 +93,11 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
             Some(url.to_string())
         }
     };
-    let pass = Arc::new(Pass { matcher, url, nocanon, interpolate, in_host: cmd.place.virtual_host });
+    let pass = Arc::new(Pass { matcher, url, nocanon, interpolate, mapping, in_host: cmd.place.virtual_host });
     let origin = cmd.origin();
+    if mapping.is_some() {
+        cmd.server.edit::<ProxyServer>().maps_undecoded.set(true, &origin);
+    }
     match in_location {
         Some(_) => cmd.dir.edit::<ProxyDir>().pass.set(pass, &origin),
         None => cmd.server.edit::<ProxyServer>().passes.push(pass, &origin),
@@ -107,6 +110,7 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
 struct Options {
     nocanon: bool,
     interpolate: bool,
+    mapping: Option<Mapping>,
     parameters: Parameters,
     of_balancer: BalancerParameters,
 }
@@ -132,6 +136,10 @@ fn pass_options<'a>(
                     return Err(Refusal::argument(1, message));
                 }
                 None => return Err(Refusal::argument(number, SYNTAX)),
+                Some((key, value)) if key.eq_ignore_ascii_case("mapping") => {
+                    let table = [("encoded", Mapping::Encoded), ("servlet", Mapping::Servlet)];
+                    options.mapping = Some(one_of(value, &table).ok_or("unknown mapping").in_argument(number)?);
+                }
                 Some(_) if url == "!" => {}
                 Some((key, value)) => {
                     let set = match is_balancer(url) {

@@ -45,6 +45,8 @@ settings! {
         /// Searched in order.
         /// The lines of the main server come first, as in Apache.
         pub(super) passes: Listed<Arc<Pass>>,
+        /// Whether a line of the server, or of a section in it, is about paths before they are decoded.
+        pub(super) maps_undecoded: Setting<bool> = false,
         pub(super) sections: Listed<Arc<ProxySection>>,
         /// The settings of backends; the last one counts.
         pub(super) workers: Listed<Arc<Worker>>,
@@ -112,8 +114,19 @@ pub(super) struct Pass {
     pub(super) nocanon: bool,
     /// Variables in the URL are replaced.
     pub(super) interpolate: bool,
+    /// Which path matches, if it is not the decoded one.
+    pub(super) mapping: Option<Mapping>,
     /// Whether it is in a virtual host.
     pub(super) in_host: bool,
+}
+
+/// `mapping`: the path that a line is about, and that goes to the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mapping {
+    /// The path before it is decoded.
+    Encoded,
+    /// The same as a servlet container sees it.
+    Servlet,
 }
 
 impl Pass {

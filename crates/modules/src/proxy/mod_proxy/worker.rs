@@ -81,9 +81,6 @@ pub(crate) struct Parameters {
 /// The longest route, in bytes.
 const ROUTE_MAX: usize = 63;
 
-/// Parameters that would affect the routing of requests, and are not supported.
-const REFUSED: [&str; 1] = ["mapping"];
-
 impl Parameters {
     /// Sets `key=value`. `Err`: the message after the name of the directive.
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
@@ -146,9 +143,6 @@ impl Parameters {
             }
             "status" => self.status = self.status.then(Status::change(value).ok_or("Unknown status parameter option")?),
             key if self.ajp.set(key, value)? => {}
-            refused if REFUSED.contains(&refused) => {
-                return Err(format!("Tsubame does not support the parameter {key}={value} yet"));
-            }
             key => unused::check(key, value).ok_or("unknown Worker parameter")??,
         }
         Ok(())
