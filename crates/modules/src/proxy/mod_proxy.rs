@@ -107,7 +107,7 @@ pub(crate) static MODULE: Module = Module {
 };
 
 const BUFFER: &str = "The kernel chooses the size.";
-const SPOKEN: &str = "The protocols are `http`, `https`, `h2`, `h2c`, `ws`, `wss`, `ajp`, `fcgi`, `scgi` and `uwsgi`; any other is refused.";
+const SPOKEN: &str = "The protocols are `http`, `https`, `h2`, `h2c`, `ws`, `wss`, `ajp`, `fcgi`, `scgi` and `uwsgi`; any other is refused. The parameters `min`, `keepalive`, `addressttl`, `flushwait`, `receivebuffersize` and `responsefieldsize` have no effect, and `iobuffersize`, `ping` and `secret` concern AJP only.";
 const OPEN: &str = "On is refused if no `<Proxy>` section says who may use the proxy, or one lets everybody.";
 const NO_GROWTH: &str = "Balancers are added in the configuration only.";
 

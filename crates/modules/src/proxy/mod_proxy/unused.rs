@@ -1,18 +1,10 @@
 //! Parameters of backends without a meaning in these protocols, or that Tsubame does not need: values that Apache
 //! refuses are refused, others have no effect.
 
-use std::time::Duration;
-
-use conf::values::{atoi, duration};
+use conf::values::atoi;
 
 /// What a value has to be, with Apache's messages.
 enum Rule {
-    Switch(&'static str),
-    /// A time of at least a millisecond.
-    Time {
-        format: &'static str,
-        least: &'static str,
-    },
     Number {
         least: i32,
         most: i32,
@@ -20,14 +12,14 @@ enum Rule {
     },
     /// Nothing, or at least 512 bytes.
     Size(&'static str),
-    /// At most 63 bytes.
+    /// At most 15 bytes.
     Short(&'static str),
 }
 
-use Rule::{Number, Short, Size, Switch, Time};
+use Rule::{Number, Short, Size};
 
 /// The parameters by their names.
-const RULES: [(&str, Rule); 9] = [
+const RULES: [(&str, Rule); 6] = [
     (
         "addressttl",
         Number {
@@ -44,16 +36,8 @@ const RULES: [(&str, Rule); 9] = [
             message: "flushwait must be <= 1000, or 0 for system default of 10 millseconds.",
         },
     ),
-    ("iobuffersize", Size("IOBufferSize must be >= 512 bytes, or 0 for system default.")),
-    ("keepalive", Switch("KeepAlive must be On|Off")),
+    ("flusher", Short("flusher name length must be < 16 characters")),
     ("min", Number { least: 0, most: i32::MAX, message: "Min must be a positive number" }),
-    (
-        "ping",
-        Time {
-            format: "Ping/Pong timeout has wrong format",
-            least: "Ping/Pong timeout must be at least one millisecond",
-        },
-    ),
     ("receivebuffersize", Size("ReceiveBufferSize must be >= 512 bytes, or 0 for system default.")),
     (
         "responsefieldsize",
@@ -63,7 +47,6 @@ const RULES: [(&str, Rule); 9] = [
             message: "ResponseFieldSize must be greater than 0 bytes, or 0 for system default.",
         },
     ),
-    ("secret", Short("Secret length must be < 64 characters")),
 ];
 
 /// Checks the value of such a parameter; `None`: it is another one. `key`: in lower case.
@@ -76,14 +59,9 @@ impl Rule {
     fn check(&self, value: &str) -> Result<(), &'static str> {
         let is_met = |is_met: bool, message: &'static str| if is_met { Ok(()) } else { Err(message) };
         match self {
-            Switch(message) => is_met(["on", "off"].iter().any(|one| one.eq_ignore_ascii_case(value)), message),
-            Time { format, least } => {
-                let time = duration(value, Duration::from_secs(1)).ok_or(*format)?;
-                is_met(time >= Duration::from_millis(1), least)
-            }
             Number { least, most, message } => is_met((*least..=*most).contains(&atoi(value)), message),
             Size(message) => is_met(matches!(atoi(value), 0 | 512..), message),
-            Short(message) => is_met(value.len() < 64, message),
+            Short(message) => is_met(value.len() < 16, message),
         }
     }
 }
@@ -97,10 +75,8 @@ mod tests {
         for (key, good, bad) in [
             ("addressttl", "-1", "-2"),
             ("flushwait", "x", "1001"),
-            ("iobuffersize", "0", "-1"),
-            ("keepalive", "ON", "maybe"),
+            ("flusher", "abcdefghijklmno", "abcdefghijklmnop"),
             ("min", "x", "-1"),
-            ("ping", "5ms", "0"),
             ("receivebuffersize", "512", "100"),
             ("responsefieldsize", "0", "-1"),
         ] {

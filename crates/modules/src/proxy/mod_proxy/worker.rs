@@ -109,6 +109,8 @@ impl Parameters {
             }
             "enablereuse" => self.reuse = Some(on("EnableReuse")?),
             "disablereuse" => self.reuse = Some(!on("DisableReuse")?),
+            // The kernel probes all connections.
+            "keepalive" => _ = on("KeepAlive")?,
             "upgrade" => self.upgrade = Some(value.to_string()),
             "max" => {
                 let max = usize::try_from(atoi(value)).map_err(|_| "Max must be a positive number")?;

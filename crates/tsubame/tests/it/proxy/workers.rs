@@ -61,7 +61,7 @@ under_every_mpm! {
         };
         let held = hold_all("/short/");
         if is_limited {
-            server.announce(&format!(
+            server.announce(format!(
                 "(70007)The timeout specified has expired: AH00941: http: failed to acquire connection for ({})",
                 origin.address
             ));
@@ -106,9 +106,9 @@ under_percore_and! {
         let server = Server::start(mpm, &site, &text);
         server.allow("attempt to connect to");
         server.allow("failed to make connection to backend");
-        server.announce(&format!("AH00959: ap_proxy_connect_backend disabling worker for ({address}) for 1s"));
-        server.announce(&format!("AH00959: ap_proxy_connect_backend disabling worker for ({address}) for 60s"));
-        server.announce(&format!("AH00940: http: disabled connection for ({address})"));
+        server.announce(format!("AH00959: ap_proxy_connect_backend disabling worker for ({address}) for 1s"));
+        server.announce(format!("AH00959: ap_proxy_connect_backend disabling worker for ({address}) for 60s"));
+        server.announce(format!("AH00940: http: disabled connection for ({address})"));
         let statuses = || ["/rests/bare", "/long/bare", "/never/bare"].map(|path| server.get(path).status);
         assert_eq!(statuses(), [503; 3]);
         let origin = Origin::start(site.ip);
