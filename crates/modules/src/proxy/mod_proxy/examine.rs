@@ -100,13 +100,23 @@ fn module(server: &Server, url: &str) -> Option<Finding> {
 fn chosen(pass: &Pass) -> Option<Finding> {
     let rest = pass.url.as_deref()?.split_once("://")?.1;
     let host = rest.split('/').next().unwrap_or_default();
-    let is_group = host.as_bytes().windows(2).any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
-    if !is_group || !matches!(pass.matcher, Matcher::Pattern(_)) {
+    let Matcher::Pattern(pattern) = &pass.matcher else { return None };
+    let mut chosen = host.split('$').skip(1).filter_map(|after| after.chars().next()?.to_digit(10));
+    if chosen.all(|group| begins_with_slash(pattern.source(), group)) {
         return None;
     }
     let message = format!("The client chooses the server: {host} is a part of the path that it asks for.");
     let finding = Finding::new(Weight::Loses, Topic::Warning, "ProxyPassMatch", message);
     Some(finding.instead("Let the pattern list the servers, such as ^/(one|two)/(.*)$"))
+}
+
+/// Whether the text of a group of a pattern can only be empty, or begin with a slash: it leaves the host alone.
+fn begins_with_slash(pattern: &str, number: u32) -> bool {
+    let is_escaped = |at: usize| pattern[..at].ends_with('\\');
+    let opened = pattern.match_indices('(').filter(|(at, _)| !is_escaped(*at)).map(|(at, _)| &pattern[at + 1..]);
+    let mut groups = opened.filter(|rest| !rest.starts_with(['?', '*']));
+    let group = number.checked_sub(1).and_then(|before| groups.nth(before as usize));
+    group.is_some_and(|text| text.starts_with('/') && !text[1..].starts_with(['?', '*', '{']) && !text.contains('|'))
 }
 
 /// A forward proxy without the modules that do its work.

@@ -23,7 +23,8 @@ pub(super) fn translate(request: &mut Request) -> Flow {
         request.mapped.handler = Some("proxy-server".into());
         return Flow::Ok;
     }
-    if !request.data.uri.starts_with('/') {
+    // The variable no-proxy (Apache manual, mod_proxy, "ProxyPass").
+    if !request.data.uri.starts_with('/') || request.env.contains("no-proxy") {
         return Flow::Declined;
     }
     map_by(request, |pass| pass.mapping.is_none())

@@ -27,7 +27,12 @@ fn not_spoken(scheme: &str) -> String {
 
 /// Parses the URL of a backend with a known protocol.
 fn target(text: &str) -> Result<Target, String> {
-    let target = Target::parse(text).map_err(|bad| match bad {
+    known(text, Target::parse(text))
+}
+
+/// The same for a URL that was `parsed`.
+fn known(text: &str, parsed: Result<Target, InvalidTarget>) -> Result<Target, String> {
+    let target = parsed.map_err(|bad| match bad {
         InvalidTarget::Socket => "ProxyPass|ProxyPassMatch uses an invalid \"unix:\" URL".to_string(),
         InvalidTarget::Relative => format!("ProxyPass URL must be absolute!: {text}"),
         InvalidTarget::Authority => format!("ProxyPass Unable to parse URL: {text}"),
@@ -85,7 +90,8 @@ pub(super) fn add_pass(cmd: &mut Cmd<'_>, all: &[String], is_regex: bool) -> Out
     let url = match url {
         "!" => None,
         url => {
-            let target = absolute(cmd, target(url).in_argument(number_of_url)?);
+            let parsed = if is_regex { Target::parse_with_groups(url) } else { Target::parse(url) };
+            let target = absolute(cmd, known(url, parsed).in_argument(number_of_url)?);
             match target.scheme == BALANCER {
                 true => define_balancer(cmd, target.host, BalancerLine::Parameters(of_balancer)),
                 false => define(cmd, Worker::new(target, parameters)),

@@ -12,7 +12,7 @@ pub(crate) struct Target {
     /// In lower case; an IPv6 address has its brackets.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
-    /// The part after host and port: empty, or beginning with a slash.
+    /// The part after host and port: empty, or beginning with a slash. In a line of `ProxyPassMatch`, it may begin with a group (`$1`).
     pub(crate) path: String,
 }
 
@@ -72,6 +72,17 @@ impl Target {
         })
     }
 
+    /// Parses the URL of `ProxyPassMatch`: groups may follow the port (`http://host:8080$1`), and belong to the path.
+    pub(super) fn parse_with_groups(text: &str) -> Result<Target, InvalidTarget> {
+        let authority = text.find("://").map_or(0, |at| at + "://".len());
+        let end = text[authority..].find('/').map_or(text.len(), |at| authority + at);
+        let port = text[authority..end].rfind(':').map_or(end, |at| authority + at);
+        let Some(group) = groups(&text[port..end]).next().map(|at| port + at) else { return Target::parse(text) };
+        let mut target = Target::parse(&[&text[..group], &text[end..]].concat())?;
+        target.path.insert_str(0, &text[group..end]);
+        Ok(target)
+    }
+
     /// `host`, or `host:port` if there is a port.
     pub(crate) fn authority(&self) -> Cow<'_, str> {
         self.port.map_or_else(|| self.host.as_str().into(), |port| format!("{}:{port}", self.host).into())
@@ -101,35 +112,44 @@ impl Target {
     /// Whether a request for `other` goes to this one: its URL begins with this one, possibly with any text for `$1`
     /// and the like, and it has the same socket, if this one has a socket.
     pub(crate) fn covers(&self, other: &Target) -> bool {
-        self.scheme == other.scheme
-            && self.host == other.host
-            && self.port == other.port
-            && (self.socket.is_none() || self.socket == other.socket)
-            && match between_groups(&self.path)[..] {
-                [path] => other
-                    .path
-                    .strip_prefix(path.trim_end_matches('/'))
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || path.is_empty()),
-                [first, ref middle @ .., last] => {
-                    let rest = other.path.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
-                    let in_order =
-                        |rest| middle.iter().try_fold(rest, |rest: &str, part| Some(rest.split_once(*part)?.1));
-                    rest.and_then(in_order).is_some()
-                }
-                [] => false,
-            }
+        if self.scheme != other.scheme || self.socket.is_some() && self.socket != other.socket {
+            return false;
+        }
+        if groups(&self.host).next().is_some() {
+            return begins(&other.url(), &self.url());
+        }
+        self.host == other.host && self.port == other.port && begins(&other.path, &self.path)
     }
 }
 
-/// The texts before, between and after the groups of a regular expression (`$1`) in a path.
+/// Whether a path, or a URL, begins with this one, at a slash; if this one contains groups, whether it is of that form.
+fn begins(path: &str, with: &str) -> bool {
+    match between_groups(with)[..] {
+        [with] => path
+            .strip_prefix(with.trim_end_matches('/'))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || with.is_empty()),
+        [first, ref middle @ .., last] => {
+            let rest = path.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+            let in_order = |rest| middle.iter().try_fold(rest, |rest: &str, part| Some(rest.split_once(*part)?.1));
+            rest.and_then(in_order).is_some()
+        }
+        [] => false,
+    }
+}
+
+/// Where the groups of a regular expression (`$1`) are in a text.
+fn groups(text: &str) -> impl Iterator<Item = usize> {
+    let is_group = |pair: &[u8]| pair[0] == b'$' && pair[1].is_ascii_digit();
+    text.as_bytes().windows(2).enumerate().filter(move |(_, pair)| is_group(pair)).map(|(at, _)| at)
+}
+
+/// The texts before, between and after the groups in a path.
 fn between_groups(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
-    for (at, pair) in path.as_bytes().windows(2).enumerate() {
-        if pair[0] == b'$' && pair[1].is_ascii_digit() {
-            parts.push(&path[start..at]);
-            start = at + 2;
-        }
+    for at in groups(path) {
+        parts.push(&path[start..at]);
+        start = at + 2;
     }
     parts.push(&path[start..]);
     parts
@@ -190,9 +210,16 @@ mod tests {
             ("fcgi://h/$1/b/$2.php", "fcgi://h/a/c/c.php", false),
             ("fcgi://h/$1$2.php", "fcgi://h/a.txt", false),
             ("fcgi://h/$x", "fcgi://h/$x/a", true),
+            ("fcgi://h:1$1", "fcgi://h:1/a", true),
+            ("fcgi://h:1$1", "fcgi://h:1", true),
+            ("fcgi://h:1$1/b", "fcgi://h:1/a/b", true),
+            ("fcgi://h:1$1", "fcgi://h:2/a", false),
+            ("fcgi://$1.h/b", "fcgi://a.h/b", true),
+            ("fcgi://$1.h/b", "fcgi://a.g/b", false),
+            ("fcgi://h$1", "fcgi://h/a", true),
         ];
         for (worker, url, want) in table {
-            let parse = |text| Target::parse(text).expect("a URL");
+            let parse = |text| Target::parse_with_groups(text).expect("a URL");
             assert_eq!(parse(worker).covers(&parse(url)), want, "{worker} {url}");
         }
     }

@@ -72,6 +72,7 @@ const WRONG: &[(&str, &[&str])] = &[
         &["ProxyPass", "/a/x is passed on as http://h.invalidx"],
     ),
     ("ProxyPassMatch ^/([^/]+)/ http://$1/", &["ProxyPassMatch", "The client chooses the server"]),
+    ("ProxyPassMatch ^/x(.*)$ http://h.invalid:80$1", &["ProxyPassMatch", "The client chooses the server"]),
     ("SetOutputFilter proxy-html", &["SetOutputFilter", "does not have the filter proxy-html"]),
     (
         "ExpiresByType text/css A1\nExpiresDefault A2",
@@ -114,7 +115,7 @@ const RIGHT: &[&str] = &[
     "Redirect 410 /a\nAlias /b ${ROOT}/other",
     "<VirtualHost *:8080>\nRedirect / http://x/\n</VirtualHost>\n<VirtualHost *:8080>\nServerName o\nRedirect /a http://y/\n</VirtualHost>",
     "SetOutputFilter DEFLATE",
-    "ProxyPass /a/b ! \nProxyPass /a http://h.invalid\nProxyPass /ab/ http://h.invalid/\nProxyPassMatch ^/(c|d)/(.*) http://h.invalid/$2",
+    "ProxyPass /a/b ! \nProxyPass /a http://h.invalid\nProxyPass /ab/ http://h.invalid/\nProxyPassMatch ^/(c|d)/(.*) http://h.invalid/$2\nProxyPassMatch ^/(e|f)(/.*)?$ http://h.invalid:80$2",
     "ProxyRequests On\n<Proxy *>\nRequire ip 192.0.2.0/24\n</Proxy>",
     "<Location />\nExpiresDefault A2\n</Location>\nExpiresActive On",
     "ExpiresDefault A2\n<Directory ${DOCS}>\nAllowOverride Indexes\n</Directory>",

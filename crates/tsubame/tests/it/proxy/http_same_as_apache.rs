@@ -13,6 +13,7 @@ const CONFIGURATION: &str = "ProxyPass /app/ http://ORIGIN/inner/\nProxyPassReve
     ProxyPass /app/not !\nProxyPass /nocanon/ http://ORIGIN/n/ nocanon\nProxyPass /noquery/ http://ORIGIN/q/ noquery\n\
     ProxyPass /closes/ http://ORIGIN/c/ disablereuse=on\n\
     ProxyPassMatch ^/match/(.*)$ http://ORIGIN/m/$1\n\
+    SetEnvIf Request_URI ^/app/kept no-proxy\n\
     <Location /host/>\nProxyPass http://ORIGIN/h/\nProxyPassReverse http://ORIGIN/inner/\nProxyPreserveHost On\n</Location>\n\
     <Location /plain/>\nProxyPass http://ORIGIN/p/\nProxyAddHeaders Off\n</Location>\n\
     <Location /over/>\nProxyPass http://ORIGIN/o/\nProxyErrorOverride On 404 401\nErrorDocument 404 \"our own\"\n</Location>\n\
@@ -36,6 +37,7 @@ fn cases() -> Vec<Case> {
         "/noquery/a?b",
         "/closes/echo",
         "/match/a%20b?c",
+        "/app/kept",
         "/host/echo",
         "/host/moved",
         "/plain/echo",
@@ -120,9 +122,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn configuration(origin: &Origin) -> String {
-    CONFIGURATION.replace("ORIGIN", &origin.address.to_string())
-}
+/// A group of the pattern follows the port.
+const GROUPS: &str = "ProxyPassMatch ^/match/a(/.*)?$ http://ORIGIN$1\n";
 
 /// Everything about the answers except what belongs to the place, or to the server's own software.
 fn answers(site: &Site, origin: &Origin, cases: &[Case]) -> Vec<String> {
@@ -164,22 +165,34 @@ fn answers(site: &Site, origin: &Origin, cases: &[Case]) -> Vec<String> {
 
 #[test]
 fn requests_and_responses() {
-    if !oracle::is_there("requests_and_responses") {
-        return;
+    if oracle::is_there("requests_and_responses") {
+        compare(&Mpm::chosen(test_name!()), CONFIGURATION, &cases());
     }
-    let cases = cases();
+}
+
+#[test]
+fn groups_behind_a_port() {
+    if oracle::is_there("groups_behind_a_port") {
+        let cases = gets(&["/match/a", "/match/a/echo?c", "/match/a/a%20b", "/match/ab/echo"]);
+        compare(&[Mpm::Percore], GROUPS, &cases);
+    }
+}
+
+/// Compares the answers of both servers. `ORIGIN` in the configuration: the address of the server behind them.
+fn compare(mpms: &[Mpm], configuration: &str, cases: &[Case]) {
+    let configuration = |origin: &Origin| configuration.replace("ORIGIN", &origin.address.to_string());
     let theirs = {
         let site = Site::with([("section/a.txt", "")]);
         let origin = Origin::start(site.ip);
         let _apache = Apache::start(&site, &configuration(&origin));
-        answers(&site, &origin, &cases)
+        answers(&site, &origin, cases)
     };
-    for mpm in Mpm::chosen(test_name!()) {
+    for mpm in mpms {
         let site = Site::with([("section/a.txt", "")]);
         let origin = Origin::start(site.ip);
-        let server = Server::start(mpm, &site, &configuration(&origin));
+        let server = Server::start(*mpm, &site, &configuration(&origin));
         server.allow_everything("the answers say what went wrong");
-        let ours = answers(&site, &origin, &cases);
+        let ours = answers(&site, &origin, cases);
         let mut differences = Vec::new();
         for ((one, ours), theirs) in cases.iter().zip(ours).zip(&theirs) {
             if ours != *theirs {
