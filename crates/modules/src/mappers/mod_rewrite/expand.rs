@@ -20,23 +20,29 @@ use super::variables::{Ahead, ServerVariable, Variable, value};
 #[derive(Default)]
 pub(super) struct Expanded {
     pub(super) text: String,
-    /// Whether its first question mark does not come from the configuration: it would end the path, though it came from
-    /// the client.
+    /// Whether the question mark that ends the path does not come from the configuration, but from the client.
     pub(super) unsafe_question: bool,
-    /// Whether the configuration contains one.
+    /// Whether there is one.
     has_question: bool,
+    /// The last one ends the path (`QSL`), not the first.
+    last_counts: bool,
 }
 
 impl Expanded {
     /// Adds text from the configuration.
     fn written(&mut self, text: &str) {
-        self.has_question |= text.contains('?');
-        self.text.push_str(text);
+        self.add(text, false);
     }
 
     /// Adds text from elsewhere.
     fn filled(&mut self, text: &str) {
-        self.unsafe_question |= !self.has_question && text.contains('?');
+        self.add(text, true);
+    }
+
+    fn add(&mut self, text: &str, is_unsafe: bool) {
+        if text.contains('?') && (self.last_counts || !self.has_question) {
+            (self.has_question, self.unsafe_question) = (true, is_unsafe);
+        }
         self.text.push_str(text);
     }
 }
@@ -49,7 +55,8 @@ impl Pass<'_> {
         rule: Option<&Arc<Rule>>,
         origin: &Origin,
     ) -> Result<Expanded, Flow> {
-        let mut out = Expanded::default();
+        let last_counts = rule.is_some_and(|rule| rule.given.flags.any(Flags::QUERY_LAST));
+        let mut out = Expanded { last_counts, ..Expanded::default() };
         for part in template.parts() {
             match part {
                 Part::Text(text) => out.written(text),

@@ -87,7 +87,8 @@ fn rules_of_a_server() {
         RewriteRule ^/q4/(.*)$ /a$1 [R,B,L]\nRewriteRule ^/q5/(.*)$ /a$1 [R,L,UnsafeAllow3F]\n\
         RewriteRule ^/t1$ /a.html? [R,L]\nRewriteRule ^/t2$ /a.html? [R,QSA,L]\nRewriteRule ^/t3$ /a.html?x=1 [R,QSA,L]\n\
         RewriteRule ^/t4$ /a.html?x=1 [R,QSD,L]\nRewriteRule ^/t5$ /a.html?x=1?y=2 [R,QSL,L]\nRewriteRule ^/t6$ /a.html?x&y& [R,L]\n\
-        RewriteRule ^/t7$ /a.html?%{QUERY_STRING} [R,L]\nRewriteRule ^/c1$ \"/a.html?a b\" [L]\nRewriteRule ^/c2$ \"/a.html?a b\" [R,L]\n\
+        RewriteRule ^/t7$ /a.html?%{QUERY_STRING} [R,L]\nRewriteRule ^/t8/(.*)$ /a$1? [R,QSL,L]\nRewriteRule ^/t9/(.*)$ /a?x=$1 [R,QSL,L]\n\
+        RewriteRule ^/c1$ \"/a.html?a b\" [L]\nRewriteRule ^/c2$ \"/a.html?a b\" [R,L]\n\
         RewriteRule ^/c3$ \"/a.html?a b\" [R,NE,L]\nRewriteRule ^/b1/(.*)$ /x/$1 [R,B,NE,L]\nRewriteRule ^/b2/(.*)$ /x/$1 [R,B,BNP,NE,L]\n\
         RewriteRule ^/b3/(.*)$ /x/$1 \"[R,B= ?a,L]\"\nRewriteRule ^/b4/(.*)$ /x/$1 [R,BCTLS,NE,L]\nRewriteRule ^/b5/(.*)$ /x/$1 [R,B,BNE=/:,NE,L]\n\
         RewriteCond %{LA-U:REQUEST_FILENAME} -f\nRewriteRule ^/a(.*)$ - [E=F:%{LA-U:REQUEST_FILENAME}]\n\
@@ -131,6 +132,8 @@ fn rules_of_a_server() {
         "GET /t5?o",
         "GET /t6?o",
         "GET /t7?o%20p",
+        "GET /t8/x%3fy",
+        "GET /t9/x%3fy",
         "GET /c1",
         "GET /c2",
         "GET /c3",
