@@ -138,10 +138,13 @@ fn hear(message: &[u8], from: SocketAddr, most: usize) {
     let text = str::from_utf8(message).ok();
     match text.and_then(|text| Heartbeat::parse(text, from.ip().to_canonical())) {
         None => runtime::log!("heartmonitor", Crit, "AH02087: malformed message from {from}"),
-        Some(heartbeat) if !heartbeats::note(heartbeat, most) => {
-            runtime::log!("heartmonitor", Warn, "{from} is one server too many (HeartbeatMaxServers)");
+        Some(heartbeat) => {
+            let (ready, busy) = (heartbeat.ready, heartbeat.busy);
+            runtime::log!("heartmonitor", Debug, "AH02086: {from} busy={busy} ready={ready}");
+            if !heartbeats::note(heartbeat, most) {
+                runtime::log!("heartmonitor", Warn, "{from} is one server too many (HeartbeatMaxServers)");
+            }
         }
-        Some(_) => {}
     }
 }
 
