@@ -34,9 +34,10 @@ pub struct Caller {
     pub timeout: Duration,
     /// The script speaks to the client itself: its output is the whole response (non-parsed header).
     pub nph: bool,
-    /// The script's fields go out as they are, its length included (mod_php). Those of other scripts are joined to one
-    /// for each name, and the server makes the length.
+    /// The script's fields go out as they are (mod_php). Those of other scripts are joined to one for each name.
     pub as_is: bool,
+    /// The length that the script names goes out, and its body has to be of that length. Otherwise the server makes the length.
+    pub trusts_length: bool,
     /// Where failed runs are recorded (`ScriptLog`).
     pub log: Option<ScriptLog>,
     /// Whether the access log records the script's cost: then the response ends with its process.
@@ -46,7 +47,16 @@ pub struct Caller {
 impl Caller {
     /// A module whose scripts get no special treatment, are not accounted for, and have no log of their own.
     pub fn new(module: &'static str, timeout_message: &'static TimeoutMessage, timeout: Duration) -> Caller {
-        Caller { module, timeout_message, timeout, nph: false, as_is: false, log: None, accounts: false }
+        Caller {
+            module,
+            timeout_message,
+            timeout,
+            nph: false,
+            as_is: false,
+            trusts_length: false,
+            log: None,
+            accounts: false,
+        }
     }
 }
 

@@ -154,7 +154,8 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 async fn send(request: &mut Request, mut script: Script, header: ResponseHeader, caller: &Caller) -> HandlerResult {
     let name = base_name(&request.mapped.filename).to_string();
     let decided = header.status.is_some();
-    let length = header.content_length.clone().filter(|_| caller.as_is || request.env.contains("ap_trust_cgilike_cl"));
+    let length =
+        header.content_length.clone().filter(|_| caller.trusts_length || request.env.contains("ap_trust_cgilike_cl"));
     if let Err(status) = fields::apply(request, header, caller.module, &name, !caller.as_is) {
         drop(script);
         return HandlerResult::Status(status);

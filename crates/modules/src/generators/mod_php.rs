@@ -218,6 +218,7 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         };
         let caller = Caller {
             as_is: true,
+            trusts_length: true,
             accounts: accounts_for_scripts(request),
             ..Caller::new("php", &TIMEOUT_MESSAGE, request.host::<CoreServer>().timeout())
         };

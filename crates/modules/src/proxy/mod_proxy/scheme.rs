@@ -173,6 +173,8 @@ pub(crate) async fn respond(
 ) -> HandlerResult {
     let caller = Caller {
         accounts: accounts_for_scripts(request),
+        // As in Apache, the head of a uwsgi server is one of HTTP.
+        trusts_length: backend.protocol.status_line,
         ..Caller::new(backend.module, &TIMEOUT_MESSAGE, destination.timeout)
     };
     request.response.flush = destination.flush;

@@ -90,6 +90,9 @@ fn scgi_servers() {
 /// Prints its variables, and the number of bytes of the body.
 const APPLICATION: &str = "def application(environ, start_response):
     body = environ['wsgi.input'].read()
+    if 'long' in environ['QUERY_STRING']:
+        start_response('200 OK', [('Content-Length', '1000000')])
+        return [b'x' * 500000, b'y' * 500000] if 'whole' in environ['QUERY_STRING'] else [b'x']
     start_response('201 Made', [('Content-Type', 'text/plain'), ('X-Seen', environ.get('HTTP_X_A', '-'))])
     names = ['REQUEST_METHOD', 'SCRIPT_NAME', 'PATH_INFO', 'QUERY_STRING']
     return [('|'.join(environ.get(name, '-') for name in names) + ' %d' % len(body)).encode()]
@@ -121,6 +124,10 @@ fn uwsgi_servers() {
         let chunks =
             "POST /app/p HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         assert_eq!(server.client().request(chunks).text(), "POST|/app|/p| 3");
+        let long = server.get("/app/long?long,whole");
+        assert_eq!((long.field("Content-Length"), long.body.len()), (Some("1000000"), 1_000_000));
+        let head = server.client().request("HEAD /app/long?long HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!((head.status, head.field("Content-Length")), (200, Some("1000000")));
         server.announce("AH00957: uwsgi: attempt to connect to");
         server.announce("AH10101: failed to make connection to backend: ");
         assert_eq!(server.get("/down/x").status, 503);
