@@ -56,7 +56,8 @@ impl Request {
         let has_type = has_body && self.response.content_type().is_some();
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
-        let passed_on = |name: &str| self.response.headers_out.get(name).filter(|_| self.response.is_passed_on);
+        let (always, out) = (&self.response.err_headers_out, &self.response.headers_out);
+        let passed_on = |name: &str| always.get(name).or_else(|| out.get(name)).filter(|_| self.response.is_passed_on);
         match passed_on("Date") {
             Some(date) => put("Date", &http::text::to_bytes(date))?,
             None => with_date(sys::time::realtime_coarse(), |date| put("Date", date))?,

@@ -72,14 +72,18 @@ impl Target {
         })
     }
 
-    /// Parses the URL of `ProxyPassMatch`: groups may follow the port (`http://host:8080$1`), and belong to the path.
+    /// Parses the URL of `ProxyPassMatch`: groups may follow the port (`http://host:8080$1`), and belong to the path. If they are the
+    /// port (`http://host:$1/`), they belong to the host.
     pub(super) fn parse_with_groups(text: &str) -> Result<Target, InvalidTarget> {
         let authority = text.find("://").map_or(0, |at| at + "://".len());
         let end = text[authority..].find('/').map_or(text.len(), |at| authority + at);
         let port = text[authority..end].rfind(':').map_or(end, |at| authority + at);
         let Some(group) = groups(&text[port..end]).next().map(|at| port + at) else { return Target::parse(text) };
         let mut target = Target::parse(&[&text[..group], &text[end..]].concat())?;
-        target.path.insert_str(0, &text[group..end]);
+        match text[..group].ends_with(':') {
+            true => target.host.extend([":", &text[group..end]]),
+            false => target.path.insert_str(0, &text[group..end]),
+        }
         Ok(target)
     }
 
@@ -217,6 +221,8 @@ mod tests {
             ("fcgi://$1.h/b", "fcgi://a.h/b", true),
             ("fcgi://$1.h/b", "fcgi://a.g/b", false),
             ("fcgi://h$1", "fcgi://h/a", true),
+            ("fcgi://h:$1/a/$2", "fcgi://h:8/a/b", true),
+            ("fcgi://h:$1/a/$2", "fcgi://h:8/b", false),
         ];
         for (worker, url, want) in table {
             let parse = |text| Target::parse_with_groups(text).expect("a URL");

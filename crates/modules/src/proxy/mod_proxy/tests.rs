@@ -91,6 +91,7 @@ fn lines_as_apache_takes_them() {
         ("<Files a>\nProxyPass fcgi://h\n</Files>", "ProxyPass cannot occur within <Files> section"),
         ("ProxyPassMatch ( fcgi://h", "Regular expression could not be compiled."),
         ("ProxyPassMatch ^/x(/.*)?$ fcgi://h:9000$1", ""),
+        ("ProxyPassMatch ^/(8[0-9]+)/(.*)$ fcgi://h:$1/$2", ""),
         ("ProxyPass /x fcgi://h:9000$1", "ProxyPass Unable to parse URL: fcgi://h:9000$1"),
         ("<Proxy fcgi://h max>\n</Proxy>", "Invalid Proxy parameter. Parameter must be in the form 'key=value'"),
         ("<Proxy * max=1>\n</Proxy>", "<Proxy> arguments are not supported for wildchar url."),

@@ -18,6 +18,7 @@ const CONFIGURATION: &str = "ProxyPass /app/ http://ORIGIN/inner/\nProxyPassReve
     <Location /plain/>\nProxyPass http://ORIGIN/p/\nProxyAddHeaders Off\n</Location>\n\
     <Location /over/>\nProxyPass http://ORIGIN/o/\nProxyErrorOverride On 404 401\nErrorDocument 404 \"our own\"\n</Location>\n\
     <Location /headers/>\nProxyPass http://ORIGIN/d/\nHeader set X-A plain\nHeader always set X-B always\nRequestHeader set X-R set\nRequestHeader unset User-Agent\n</Location>\n\
+    <Location /named/>\nProxyPass http://ORIGIN/s/\nHeader unset Server\nHeader always set Server backend-named\n</Location>\n\
     <Location /old/>\nProxyPass http://ORIGIN/f/\nSetEnv force-proxy-request-1.0 1\nSetEnv proxy-nokeepalive 1\n</Location>\n\
     <Location /length/>\nProxyPass http://ORIGIN/l/\nSetEnv proxy-sendcl 1\n</Location>\n\
     <Location /charset/>\nProxyPass http://ORIGIN/s/\nAddDefaultCharset utf-8\n</Location>\n\
@@ -46,6 +47,8 @@ fn cases() -> Vec<Case> {
         "/headers/fields",
         "/headers/missing",
         "/headers/echo",
+        "/named/page",
+        "/named/bare",
         "/old/echo",
         "/charset/page",
         "/rewritten/a%20b?q=1",
