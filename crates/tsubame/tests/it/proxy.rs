@@ -2,6 +2,7 @@
 
 mod ajp;
 mod ajp_backend;
+mod applications;
 mod balancers;
 mod connections;
 mod forward;

@@ -163,6 +163,36 @@ pub const UWSGI: Need = Need {
     is_fate: false,
 };
 
+/// An application in Python, and the server that it runs in.
+pub const FLASK: Need = Need {
+    what: "Debian's gunicorn and Flask",
+    remedy: "apt-get install gunicorn python3-flask",
+    is_there: || has_python_packages(&["gunicorn", "flask"]),
+    is_fate: false,
+};
+
+/// WebSockets of Python, client and server.
+pub const WEB_SOCKETS: Need = Need {
+    what: "Debian's WebSockets for Python",
+    remedy: "apt-get install python3-websockets",
+    is_there: || has_python_packages(&["websockets"]),
+    is_fate: false,
+};
+
+/// Whether Debian's Python has packages of these names.
+fn has_python_packages(names: &[&str]) -> bool {
+    names.iter().all(|name| Path::new("/usr/lib/python3/dist-packages").join(name).exists())
+}
+
+/// JavaScript outside a browser.
+pub const NODE: Need = Need {
+    what: "node",
+    remedy: "apt-get install nodejs",
+    is_there: || Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success()),
+    // It is 150 MB for one test, so nobody has to install it.
+    is_fate: true,
+};
+
 /// Applications in PHP, with the files that their packages have for Apache.
 pub const PHP_APPLICATIONS: Need = Need {
     what: "/etc/phpmyadmin/apache.conf or /usr/share/wordpress",
