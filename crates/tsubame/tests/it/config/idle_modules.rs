@@ -58,6 +58,27 @@ fn stock_lines_are_accepted_with_one_notice() {
     }
 }
 
+/// What a distribution of the RHEL family and control panels (HestiaCP, ISPConfig) write about TLS, PHP and servers behind this one.
+const BELOW: &str = "LoadModule ssl_module modules/mod_ssl.so\nSSLSessionCache shmcb:${ROOT}/run/cache(512000)\nSSLCryptoDevice builtin\n\
+<VirtualHost _default_:443>\nSSLHonorCipherOrder on\nSSLCipherSuite PROFILE=SYSTEM\nSSLProxyCipherSuite PROFILE=SYSTEM\n\
+BrowserMatch \"MSIE [2-5]\" nokeepalive ssl-unclean-shutdown downgrade-1.0 force-response-1.0\n\
+CustomLog logs/ssl_request_log \"%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x \\\"%r\\\" %b\"\n</VirtualHost>\n\
+<IfModule !mod_php5.c>\n<FilesMatch \\.(php|phar)$>\nSetHandler \"proxy:unix:/run/php-fpm/www.sock|fcgi://localhost\"\n</FilesMatch>\n</IfModule>\n\
+SetEnvIfNoCase ^Authorization$ \"(.+)\" HTTP_AUTHORIZATION=$1\n\
+<VirtualHost *:80>\nServerName a.example\nProxyPass / https://localhost:8000\nProxyPassReverse / https://localhost:8000\n\
+ProxyPass /admin http://localhost:8000/admin\nProxyPassReverse /admin http://localhost:8000/admin\n</VirtualHost>\n\
+<VirtualHost *:80>\nServerName b.example\n<IfModule mod_proxy_fcgi.c>\n<IfVersion >= 2.4.26>\n\
+ProxyFCGISetEnvIf \"true\" CONTEXT_DOCUMENT_ROOT \"%{reqenv:DOCUMENT_ROOT}\"\n</IfVersion>\n<Directory ${DOCS}>\n<FilesMatch \"\\.php[345]?$\">\n\
+<If \"-f '%{REQUEST_FILENAME}'\">\nSetHandler \"proxy:unix:/run/fpm.sock|fcgi://localhost\"\n</If>\n</FilesMatch>\n</Directory>\n</IfModule>\n\
+RewriteEngine on\nRewriteCond %{REQUEST_URI} !^/php-fcgi/\nSSLProxyEngine On\nRewriteRule ^/(.*)$ https://c.example/$1 [P]\n</VirtualHost>";
+
+#[test]
+fn lines_of_distributions_and_panels_are_accepted() {
+    let site = Site::new();
+    let (output, said) = run(&site, &["-t"], BELOW);
+    assert!(output.status.success() && said.contains("Syntax OK"), "{said}");
+}
+
 /// Lines below the stock ones; what `-t` says, or nothing if it accepts them.
 const LINES: [(&str, &str); 11] = [
     // These tune a module, and ask for nothing.
