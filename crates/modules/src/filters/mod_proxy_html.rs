@@ -24,7 +24,7 @@ use self::rule::{Active, Fault};
 use self::scan::{Scan, Work};
 use self::settings::{ProxyHtmlDir, add_event, add_fixup, add_link, add_rule, set_charset, set_doctype};
 use super::mod_deflate::coding::Begun;
-use super::mod_xml2enc::{self, CHARSET, XML2ENC, with_charset};
+use super::mod_xml2enc::{self, CHARSET, XML2ENC};
 use super::translation::Translation;
 
 pub(crate) static MODULE: Module = Module {
@@ -176,18 +176,20 @@ fn interpolated(request: &Request, text: &str) -> Result<String, TooLong> {
     Ok(out + rest)
 }
 
-/// From UTF-8 to the charset of the output, which the response's type names from now on.
+/// From UTF-8 to the charset of the output, which the response's type names from now on, and as in Apache nothing else.
 fn translation(request: &mut Request, dir: &ProxyHtmlDir) -> Option<Translation> {
     let came = request.notes.get(CHARSET)?;
-    let charset = match dir.charset.get()?.as_str() {
-        "*" => came,
-        charset => charset,
-    };
-    let is_other = Encoding::for_label(charset.as_bytes()).is_some_and(|found| found != UTF_8);
-    let translation = Translation::open(UTF_8.name(), charset, false).filter(|_| is_other)?;
-    let media_type = with_charset(request.response.content_type()?, charset);
+    let charset = dir.charset.get().map(|charset| if charset == "*" { came } else { charset });
+    let translated = charset.and_then(|charset| {
+        let is_other = Encoding::for_label(charset.as_bytes()).is_some_and(|found| found != UTF_8);
+        let translation = Translation::open(UTF_8.name(), charset, false).filter(|_| is_other)?;
+        Some((translation, charset))
+    });
+    let (translation, charset) = translated.map_or((None, "utf-8"), |(translation, name)| (Some(translation), name));
+    let kind = request.response.content_type()?.split(';').next().unwrap_or_default().trim_end();
+    let media_type = format!("{kind};charset={charset}");
     request.response.set_content_type(media_type);
-    Some(translation)
+    translation
 }
 
 async fn pass(

@@ -133,13 +133,18 @@ async fn filter(request: &mut Request, body: Body) -> Body {
     server::written(|out| pass(start, failed, rest, translation, out)).await
 }
 
-/// A media type with another charset.
-pub(super) fn with_charset(media_type: &str, charset: &str) -> String {
-    let parts = media_type.split(';').map(str::trim);
-    let kept = parts.filter(|part| !part.get(..8).is_some_and(|name| name.eq_ignore_ascii_case("charset=")));
-    let mut text = kept.collect::<Vec<_>>().join(";");
-    text.extend([";charset=", charset]);
-    text
+/// A media type with another charset, in the place of the former one.
+fn with_charset(media_type: &str, charset: &str) -> String {
+    const NAME: &str = "charset=";
+    let mut at = 0;
+    for part in media_type.split(';') {
+        let value = part.len() - part.trim_start().len() + NAME.len();
+        if part.trim_start().get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)) {
+            return [&media_type[..at + value], charset, &media_type[at + part.len()..]].concat();
+        }
+        at += part.len() + 1;
+    }
+    [media_type.trim_end(), ";", NAME, charset].concat()
 }
 
 /// Passes a body on, in another charset if there is a translation.
@@ -179,7 +184,8 @@ mod tests {
     #[test]
     fn media_types() {
         assert_eq!(with_charset("text/html", "utf-8"), "text/html;charset=utf-8");
-        assert_eq!(with_charset("text/html; Charset=x; q=1", "utf-8"), "text/html;q=1;charset=utf-8");
+        assert_eq!(with_charset("text/html; Charset=x; q=1", "utf-8"), "text/html; Charset=utf-8; q=1");
+        assert_eq!(with_charset("a/b+xml; charset=x", "utf-8"), "a/b+xml; charset=utf-8");
         for (text, want) in
             [("text/css", true), ("image/svg+xml", true), ("application/xml", true), ("image/png", false)]
         {

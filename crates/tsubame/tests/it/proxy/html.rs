@@ -80,6 +80,7 @@ fn page(name: &str) -> (&'static str, Vec<u8>) {
         }
         "plain" => ("text/plain", b"<a href=\"/x\">".to_vec()),
         "image" => ("image/png", b"<a href=\"/x\">\xff".to_vec()),
+        "feed" => ("application/atom+xml; charset=utf-8", b"<feed>\xc3\xa4</feed>".to_vec()),
         _ => ("text/html;charset=utf-8", PAGE.as_bytes().to_vec()),
     }
 }
@@ -128,7 +129,7 @@ fn paths() -> Vec<String> {
     for section in ["plain", "meta", "out", "same"] {
         paths.extend(["latin", "nocharset", "named"].map(|page| format!("/{section}/{page}")));
     }
-    paths.extend(["/plain/greek", "/same/greek", "/plain/image", "/own.txt"].map(str::to_string));
+    paths.extend(["/plain/greek", "/same/greek", "/plain/image", "/plain/feed", "/own.txt"].map(str::to_string));
     paths
 }
 
