@@ -65,7 +65,8 @@ fn members_that_say_they_have_workers_get_requests() {
             "<Proxy balancer://b>\nBalancerMember http://{}\nBalancerMember http://{}:1\nProxySet lbmethod=heartbeat\n</Proxy>\nProxyPass /b/ balancer://b/\n",
             origin.address, site.ip
         );
-        let listen = format!("HeartbeatListen {}:{port}\nHeartbeatMaxServers 0\n", site.ip);
+        let listen =
+            format!("LogLevel warn heartmonitor:debug\nHeartbeatListen {}:{port}\nHeartbeatMaxServers 0\n", site.ip);
         let server =
             Server::start(mpm, &site, &format!("{balancer}{listen}HeartbeatStorage ${{ROOT}}/heartbeats/hb.dat\n"));
         server.allow_everything("nobody has said anything yet");
@@ -75,6 +76,7 @@ fn members_that_say_they_have_workers_get_requests() {
             socket.send_to(message.as_bytes(), (site.ip, port)).expect("sent");
         }
         until("a member", || Some(()).filter(|()| server.get("/b/bare").status == 200));
+        assert!(server.logged("AH02086").contains(" busy=2 ready=5"), "{mpm}");
         let line =
             until("the file", || Some(site.read_lines("heartbeats/hb.dat")).filter(|text| text.contains("ready")));
         assert!(
