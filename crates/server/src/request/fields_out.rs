@@ -57,7 +57,10 @@ impl Request {
         let is_kept = |name: &str| !(is_one_of(&OWN, name) || has_type && name.eq_ignore_ascii_case("Content-Type"));
         let mut put = |name: &str, value: &[u8]| sink.field(name, value).map_err(|_| Unsendable::new(name, value));
         let (always, out) = (&self.response.err_headers_out, &self.response.headers_out);
-        let passed_on = |name: &str| always.get(name).or_else(|| out.get(name)).filter(|_| self.response.is_passed_on);
+        let passed_on = |name: &str| match self.response.is_passed_on {
+            true => always.get(name).or_else(|| out.get(name)),
+            false => None,
+        };
         match passed_on("Date") {
             Some(date) => put("Date", &http::text::to_bytes(date))?,
             None => with_date(sys::time::realtime_coarse(), |date| put("Date", date))?,
