@@ -165,8 +165,7 @@ fn ages_go_on() {
             });
         }
         told.dedup();
-        let oldest =
-            |of: &str| told.iter().filter(|(storage, _)| *storage == of).next_back().map(|(_, age)| age.clone());
+        let oldest = |of: &str| told.iter().rfind(|(storage, _)| *storage == of).map(|(_, age)| age.clone());
         assert_eq!(oldest("disk").as_deref(), Some("8"), "{mpm}: {told:?}");
         for (storage, age) in told {
             let line = format!("/app/{storage}/tagged cache hit {age}\n");
