@@ -9,6 +9,7 @@ mod data;
 pub mod dns;
 pub(crate) mod fields_out;
 pub mod flow;
+mod from_store;
 mod headers_in;
 pub mod hooks;
 mod interim;

@@ -1,9 +1,8 @@
 //! Stored responses: with which a cache has answered a request, and may answer others.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Account, Request};
+use super::account::Account;
 
 /// A stored response with which a cache has answered a request. Later requests that ask the same may get it without the cache.
 pub trait Stored: Send + Sync {
@@ -13,17 +12,4 @@ pub trait Stored: Send + Sync {
 
     /// A request gets it without the cache.
     fn count(&self);
-}
-
-impl Request {
-    /// Says with what the cache answers it. With that the cache promises: as long as there is an [age](Stored::age), it would make
-    /// the same response, but for the age, to any request that agrees in what was asked of this one.
-    pub fn answered_from(&mut self, stored: Arc<dyn Stored>) {
-        self.stored = Some(stored);
-    }
-
-    /// Whether later requests may get what the cache has answered.
-    pub fn is_answered_from_store(&self) -> bool {
-        self.stored.is_some()
-    }
 }
