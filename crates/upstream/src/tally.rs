@@ -93,6 +93,8 @@ pub struct Ledger {
     /// How many rows have been in use; from the next line on the rows: the process, and the places of each server.
     words: Shared<AtomicU64>,
     servers: usize,
+    /// The length of a row, in words.
+    row_length: usize,
     /// The row of this process; 0: it has none yet, and above all rows: there is none left.
     own: AtomicUsize,
 }
@@ -109,8 +111,10 @@ impl Ledger {
     /// # Errors
     /// There is no memory.
     pub fn new(servers: usize) -> io::Result<Arc<Ledger>> {
-        let words = Shared::new(LINE + (1 + ROWS) * row_length(servers))?;
-        Ok(Arc::new(Ledger { words, servers, own: AtomicUsize::new(0) }))
+        // Whole lines, so that no two processes write the same one.
+        let row_length = (1 + PLACES * servers).next_multiple_of(LINE);
+        let words = Shared::new(LINE + (1 + ROWS) * row_length)?;
+        Ok(Arc::new(Ledger { words, servers, row_length, own: AtomicUsize::new(0) }))
     }
 
     /// The counts of one of them.
@@ -134,11 +138,16 @@ impl Ledger {
     }
 
     fn owner(&self, row: usize) -> &AtomicU64 {
-        &self.words[LINE + row * row_length(self.servers)]
+        &self.words[LINE + row * self.row_length]
+    }
+
+    fn places(&self, row: usize, server: usize) -> &[AtomicU64] {
+        let first = LINE + row * self.row_length + 1 + PLACES * server;
+        &self.words[first..first + PLACES]
     }
 
     fn place(&self, row: usize, server: usize, place: usize) -> &AtomicU64 {
-        &self.words[LINE + row * row_length(self.servers) + 1 + PLACES * server + place]
+        &self.places(row, server)[place]
     }
 
     /// The sum over all processes.
@@ -188,11 +197,6 @@ impl Ledger {
     }
 }
 
-/// The length of a row for so many servers, in words: whole lines, so that no two processes write the same one.
-fn row_length(servers: usize) -> usize {
-    (1 + PLACES * servers).next_multiple_of(LINE)
-}
-
 /// The counts of a server behind this one.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -201,52 +205,52 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds to a place in the row of this process.
-    fn change(&self, place: usize, by: u64) {
+    /// Adds to places in the row of this process.
+    #[inline]
+    fn change<const N: usize>(&self, changes: [(usize, u64); N]) {
         let row = self.ledger.own_row();
-        let word = self.ledger.place(row, self.index, place);
-        if row != COMMON && one_thread_serves_all() {
-            word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
-        } else if row != COMMON || place < COUNTS {
-            word.fetch_add(by, Relaxed);
+        let (places, has_own) = (self.ledger.places(row, self.index), row != COMMON);
+        let is_alone = has_own && one_thread_serves_all();
+        for (place, by) in changes {
+            let word = &places[place];
+            if is_alone {
+                word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+            } else if has_own || place < COUNTS {
+                word.fetch_add(by, Relaxed);
+            }
         }
     }
 
-    fn add(&self, count: Count, by: u64) {
-        self.change(count as usize, by);
-    }
-
-    fn add_timed(&self, count: Count, times: Count, time: Duration) {
-        self.add(count, 1);
-        self.add(times, micros(time));
+    fn add<const N: usize>(&self, counts: [(Count, u64); N]) {
+        self.change(counts.map(|(count, by)| (count as usize, by)));
     }
 
     fn more(&self, gauge: Gauge) {
-        self.change(gauge as usize, 1);
+        self.change([(gauge as usize, 1)]);
     }
 
     fn fewer(&self, gauge: Gauge) {
-        self.change(gauge as usize, 1_u64.wrapping_neg());
+        self.change([(gauge as usize, 1_u64.wrapping_neg())]);
     }
 
     /// A connection was made, in this time.
     pub fn opened(&self, time: Duration) {
-        self.add_timed(Count::Opened, Count::Connecting, time);
+        self.add([(Count::Opened, 1), (Count::Connecting, micros(time))]);
     }
 
     /// A request goes over a connection that was there.
     pub fn reused(&self) {
-        self.add(Count::Reused, 1);
+        self.add([(Count::Reused, 1)]);
     }
 
     /// A response has begun, so long after its request.
     pub fn begun(&self, time: Duration) {
-        self.add_timed(Count::Begun, Count::Beginning, time);
+        self.add([(Count::Begun, 1), (Count::Beginning, micros(time))]);
     }
 
     /// Something went wrong.
     pub fn fault(&self, fault: Fault) {
-        self.change(Count::Faults as usize + fault as usize, 1);
+        self.change([(Count::Faults as usize + fault as usize, 1)]);
     }
 
     /// What was counted.
@@ -284,7 +288,7 @@ impl Tally {
 
     /// A request is on its way, until the returned value is dropped.
     pub fn begin(&self) -> UnderWay {
-        self.add(Count::Requests, 1);
+        self.add([(Count::Requests, 1)]);
         self.enter();
         UnderWay { began: Instant::now(), tally: self.clone() }
     }
@@ -301,10 +305,15 @@ impl Tally {
 
     /// A request has gone over a connection that was there, and its response came at once, after this time.
     pub fn recurred(&self, time: Duration) {
-        self.add(Count::Requests, 1);
-        self.add(Count::Reused, 1);
-        self.add_timed(Count::Begun, Count::Beginning, time);
-        self.add_timed(Count::Ended, Count::Serving, time);
+        let time = micros(time);
+        self.add([
+            (Count::Requests, 1),
+            (Count::Reused, 1),
+            (Count::Begun, 1),
+            (Count::Beginning, time),
+            (Count::Ended, 1),
+            (Count::Serving, time),
+        ]);
     }
 
     /// A connection is idle, until the returned value is dropped.
@@ -340,7 +349,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.tally.add_timed(Count::Ended, Count::Serving, self.began.elapsed());
+        self.tally.add([(Count::Ended, 1), (Count::Serving, micros(self.began.elapsed()))]);
         self.tally.leave();
     }
 }
