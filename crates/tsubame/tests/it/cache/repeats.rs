@@ -78,7 +78,10 @@ fn site() -> Site {
 /// Everything that a client sees of a response; the moments may differ by a little.
 fn seen(response: &Response) -> (String, i64) {
     let mut fields = response.fields.clone();
-    fields.retain(|(name, _)| !["Date", "Age", "Expires", "Last-Modified"].contains(&name.as_str()));
+    // A script's output may come at once, with a length, or in pieces.
+    let framing = ["Content-Length", "Transfer-Encoding"];
+    let moments = ["Date", "Age", "Expires", "Last-Modified"];
+    fields.retain(|(name, _)| !moments.iter().chain(&framing).any(|other| name == other));
     let age = response.all("Age").join(",").parse().unwrap_or(0);
     let text = format!("{} {} {fields:?} {:?}", response.status, response.reason, response.text());
     let boundary = text.split_once("boundary=").map(|(_, rest)| rest[..16].to_string());
