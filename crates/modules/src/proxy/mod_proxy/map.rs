@@ -23,8 +23,7 @@ pub(super) fn translate(request: &mut Request) -> Flow {
         request.mapped.handler = Some("proxy-server".into());
         return Flow::Ok;
     }
-    // The variable no-proxy (Apache manual, mod_proxy, "ProxyPass").
-    if !request.data.uri.starts_with('/') || request.env.contains("no-proxy") {
+    if !request.data.uri.starts_with('/') {
         return Flow::Declined;
     }
     map_by(request, |pass| pass.mapping.is_none())
@@ -38,6 +37,10 @@ pub(super) static UNDECODED: MapUndecoded = MapUndecoded {
 
 /// Maps the request by the first of these lines that applies.
 fn map_by(request: &mut Request, is_one: impl Fn(&Pass) -> bool) -> Flow {
+    // Apache manual, mod_proxy, "ProxyPass".
+    if request.env.contains("no-proxy") {
+        return Flow::Declined;
+    }
     let (slots, vhost) = (request.dir.slots.clone(), request.vhost);
     let (dir, server) = (slots.get::<ProxyDir>(), vhost.settings.get::<ProxyServer>());
     if let (Some(pass), Some(origin)) = (dir.pass.get(), dir.pass.origin())

@@ -14,6 +14,7 @@ const CONFIGURATION: &str = "\
     ProxyPass /q http://${ADDR}:9108/Q mapping=encoded nocanon\nProxyPass /v http://${ADDR}:9108/V mapping=servlet nocanon\n\
     ProxyPassMatch ^/m/([^?]*)$ http://${ADDR}:9108/M/$1 mapping=encoded\n\
     ProxyPassMatch ^/w/([^?]*)$ http://${ADDR}:9108/W/$1 mapping=servlet\n\
+    SetEnvIf Request_URI ^/[te]/kept no-proxy\n\
     Redirect gone /t/gone\nRedirect gone /e/gone\nErrorDocument 410 /t/page;a\nRedirect gone /gone\n\
     RewriteEngine On\nRewriteRule ^/e/rule - [G]\nRewriteRule ^/d/rule - [F]\n\
     Header always set X-U expr=%{REQUEST_URI}\n\
@@ -107,6 +108,8 @@ const PATHS: &[(&str, u16, &str, &str)] = &[
     ("/s/path/%E4%20", 200, "/S/%E4%20", "/s/path/%E4%20"),
     ("/s/path/a%3Bjs/..;/b", 200, "/S/b", "/s/path/b"),
     ("/e/rule", 200, "/E/rule", "/e/rule"),
+    ("/e/kept", 404, "", "/e/kept"),
+    ("/t/kept", 404, "", "/t/kept"),
     ("/d/rule", 403, "", "/d/rule"),
 ];
 
