@@ -97,6 +97,16 @@ impl Target {
         format!("{}://{}{}", self.scheme, self.authority(), self.path)
     }
 
+    /// The length of scheme, host and port, in bytes.
+    pub(super) fn server_length(&self) -> usize {
+        self.scheme.len() + self.authority().len()
+    }
+
+    /// Whether the URL contains groups of a regular expression (`$1`).
+    pub(super) fn has_groups(&self) -> bool {
+        groups(&self.host).chain(groups(&self.path)).next().is_some()
+    }
+
     /// The URL of the server.
     pub(crate) fn server(&self) -> String {
         match &self.socket {

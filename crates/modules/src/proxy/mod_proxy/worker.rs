@@ -197,8 +197,12 @@ impl Parameters {
         target: &Target,
     ) -> Option<(Cow<'w, Parameters>, Option<&'w Common>)> {
         let mut covering = workers.filter(|worker| worker.target.covers(target));
-        let length =
-            |worker: &&Worker| (worker.target.path.trim_end_matches('/').len(), worker.target.socket.is_some());
+        // Groups may be in the host, too. Of a URL with groups and an equally long one without, that one is meant.
+        let length = |worker: &&Worker| {
+            let Target { socket, path, .. } = &worker.target;
+            let path_length = path.trim_end_matches('/').len().max(1);
+            (worker.target.server_length() + path_length, socket.is_some(), !worker.target.has_groups())
+        };
         let longest = covering.clone().map(|worker| length(&worker)).max()?;
         let is_longest = |worker: &&Worker| length(worker) == longest;
         let first = covering.find(is_longest)?;
@@ -247,5 +251,27 @@ mod tests {
         };
         assert_eq!(of("fcgi://h/a/x"), Some(want));
         assert_eq!(of("fcgi://other/a/x"), None);
+    }
+
+    #[test]
+    fn with_groups_the_whole_url_counts() {
+        let pattern = |url: &str| {
+            let target = Target::parse_with_groups(url).expect("a URL");
+            Worker { target, ..worker("http://h", &[("timeout", "9")]) }
+        };
+        let workers = [
+            pattern("http://h:$1/$2"),
+            pattern("http://h:$1/long/$2"),
+            worker("http://h:8080/", &[("max", "1")]),
+            worker("http://h:80/", &[("max", "2")]),
+            worker("http://h:8080/long/er/", &[("max", "3")]),
+        ];
+        let max =
+            |url| Parameters::of(workers.iter(), &Target::parse(url).expect("a URL")).and_then(|(all, _)| all.max);
+        // As in Apache, the whole URL counts.
+        assert_eq!(max("http://h:8080/x"), Some(1));
+        assert_eq!((max("http://h:80/x"), max("http://h:8080/long/x")), (None, None));
+        assert_eq!(max("http://h:8080/long/er/x"), Some(3));
+        assert_eq!(max("http://h:9/x"), None);
     }
 }
