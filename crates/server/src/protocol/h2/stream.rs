@@ -236,7 +236,9 @@ async fn respond_with(
     let length = if let Delimiter::Length(length) = delimiter { Some(length) } else { None };
     if let Some(slot) = slot.as_ref().filter(|_| request.recurrence.is_offered()) {
         slot.settle(request, delimiter, &body, |request, date| {
-            let is_its = request.response.is_passed_on && request.response.headers_out.get("Date") == Some(date);
+            let response = &request.response;
+            let has_other = response.err_headers_out.contains("Date");
+            let is_its = response.is_passed_on && !has_other && response.headers_out.get("Date") == Some(date);
             is_its.then(|| SentHead::http2(request, length))?
         });
     }

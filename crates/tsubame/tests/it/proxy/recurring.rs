@@ -83,6 +83,23 @@ under_every_mpm! {
     }
 }
 
+/// A date that the configuration sets takes the place of the backend's, each time.
+#[test]
+fn the_configuration_may_set_the_date() {
+    const DATE: &str = "Tue, 02 Jan 2001 00:00:00 GMT";
+    let site = Site::new();
+    let origin = Origin::start(site.ip);
+    let text = format!("{PROTOCOLS}ProxyPass / http://{}/\nHeader always set Date \"{DATE}\"\n", origin.address);
+    let server = Server::start(Mpm::Percore, &site, &text);
+    for is_http2 in [false, true] {
+        let mut client = Asker::new(&server, is_http2);
+        for step in 0..8 {
+            let response = client.response("GET", "GET /dated HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            assert_eq!(seen(&response).1, DATE, "HTTP/2: {is_http2}, step {step}");
+        }
+    }
+}
+
 /// Chunks with another reading, or none, are what they are without a known head: a body that is in them, or a failure. What a backend
 /// sends beyond an answer belongs to no other.
 #[test]
