@@ -2,11 +2,19 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::process::{Resource, getrlimit};
 
 /// How many bytes a pipe has room for, if the system grants its user as many.
 pub const CAPACITY: usize = 256 * 1024;
+
+/// The part of the descriptors that a process may have which pipes may take: connections need them, too.
+const SHARE: usize = 8;
+/// The pipes that this process has.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// A pipe, and what is in it.
 #[derive(Debug)]
@@ -20,9 +28,14 @@ impl Pipe {
     /// An empty pipe.
     ///
     /// # Errors
-    /// There are too many open files.
+    /// There are too many open files, or too many pipes among them.
     pub fn new() -> io::Result<Pipe> {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        if OPEN.fetch_add(1, Ordering::Relaxed) >= most() {
+            OPEN.fetch_sub(1, Ordering::Relaxed);
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let made = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+        let (reader, writer) = made.inspect_err(|_| _ = OPEN.fetch_sub(1, Ordering::Relaxed))?;
         // A smaller one takes more steps.
         let _ = fcntl_setpipe_size(&writer, CAPACITY);
         Ok(Pipe { reader, writer, length: 0 })
@@ -62,6 +75,21 @@ impl Pipe {
         self.length -= sent;
         Ok(sent)
     }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many pipes the process may have. Each has two ends.
+fn most() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+        limit.unwrap_or(usize::MAX) / SHARE / 2
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod draft;
 mod inventory;
 mod paths;
 mod settings;
+mod turn;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,13 +20,13 @@ use conf::directive::Args::Take1;
 use conf::values::{atoi, number};
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, row, shown};
 use runtime::tick::Look;
-use runtime::{Load, offload};
 use server::{FilePart, Hook, Module, Request, Waiting};
 use sys::file::Meta;
 
 use self::draft::{DiskDraft, Stored};
 use self::paths::{Paths, Root};
 use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE, MIN_FILE_SIZE, READ_SIZE, READ_TIME};
+use self::turn::in_turn;
 use super::complaint::complain;
 use super::entry::Entry;
 use super::format::{self, Head, Identity, Layout};
@@ -111,7 +112,7 @@ fn find<'a>(request: &'a Request, key: &'a str) -> Waiting<'a, Result<Found, Mis
             Ok(found) => return Ok(found),
         };
         // Another response is taking its place, or a server was killed meanwhile.
-        let held = offload(Load::Wait, move || draft::hold(&paths)).await;
+        let held = in_turn(paths, Ok).await;
         let found = look(request, key);
         drop(held);
         found.map_err(|lack| match lack {
@@ -211,8 +212,13 @@ fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Opt
 }
 
 fn remove(request: &Request, key: &str) -> Job {
-    let (root, key) = (root(request), http::text::to_bytes(key).into_owned());
-    Job::Blocks(Box::new(move || root.map_or(Ok(()), |root| draft::remove_all(&root, &root.primary(&key)))))
+    match root(request) {
+        Some(root) => {
+            let primary = root.primary(&http::text::to_bytes(key));
+            draft::remove_all(root, primary)
+        }
+        None => Box::pin(std::future::ready(Ok(()))),
+    }
 }
 
 fn gather(request: &Request) -> (u64, u64) {

@@ -164,12 +164,12 @@ fn begin(request: &Request, key: &str, entry: Entry, length: Option<u64>) -> Opt
 fn remove(request: &Request, key: &str) -> Job {
     let keeper = keeper(request, &http::text::to_bytes(key), None);
     // What varies is not found again without its list.
-    Job::Waits(Box::pin(async move {
+    Box::pin(async move {
         match keeper {
             Some(keeper) => keeper.cache.remove(&name(&keeper.key)).await,
             None => Ok(()),
         }
-    }))
+    })
 }
 
 fn gather(request: &Request) -> (u64, u64) {

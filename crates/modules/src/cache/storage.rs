@@ -40,13 +40,8 @@ pub(crate) enum Missing {
 /// Begins to store a response: its key, its head, and the length of its body.
 type Begin = fn(&Request, &str, Entry, Option<u64>) -> Option<Box<dyn Draft>>;
 
-/// Work on a storage.
-pub(crate) enum Job {
-    /// It may block.
-    Blocks(Box<dyn FnOnce() -> io::Result<()> + Send>),
-    /// It waits.
-    Waits(Waiting<'static, io::Result<()>>),
-}
+/// Work on a storage, which waits instead of blocking.
+pub(crate) type Job = Waiting<'static, io::Result<()>>;
 
 /// A stored response.
 pub(crate) struct Found {

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use runtime::{Load, offload};
 use server::{Body, Caching, HandlerResult, Request, Waiting};
 
 use super::report::{Forward, Outcome, Why, report, tell};
@@ -11,10 +10,7 @@ use crate::cache::storage::{Job, Storage};
 
 /// Does work on a storage; a problem is logged.
 pub(super) async fn work(request: &Request, job: Job) -> io::Result<()> {
-    let result = match job {
-        Job::Blocks(job) => offload(Load::Wait, job).await,
-        Job::Waits(job) => job.await,
-    };
+    let result = job.await;
     if let Err(error) = &result {
         complain(request.vhost, "cache", Some(error), "a stored response cannot be replaced or removed");
     }

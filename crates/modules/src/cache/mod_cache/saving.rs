@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use runtime::{Load, offload, offload_apart};
-use server::{Body, BodyStream, FilePart, Piece, VirtualHost, Waiting};
+use server::{Body, BodyStream, FilePart, Piece, VirtualHost};
 use sys::time::Instant;
 
 use super::lock::Lock;
@@ -38,17 +38,14 @@ impl Keeping {
     ) -> Option<Keeping> {
         let Keeping { mut draft, lock, host } = self;
         let written = offload(Load::Wait, move || match write(&mut *draft) {
-            Err(error) => Step::Ended(Err(error), lock),
+            Err(error) => Step::Failed(error, lock),
             Ok(()) if !is_last => Step::Written(draft, lock),
-            Ok(()) => match draft.commit() {
-                Job::Blocks(job) => Step::Ended(job(), lock),
-                Job::Waits(job) => Step::Waits(job, lock),
-            },
+            Ok(()) => Step::Complete(draft.commit(), lock),
         });
         let (stored, lock) = match written.await {
             Step::Written(draft, lock) => return Some(Keeping { draft, lock, host }),
-            Step::Ended(stored, lock) => (stored, lock),
-            Step::Waits(job, lock) => (job.await, lock),
+            Step::Failed(error, lock) => (Err(error), lock),
+            Step::Complete(job, lock) => (job.await, lock),
         };
         if stored.is_ok() {
             count(Counted::Store);
@@ -74,10 +71,10 @@ impl Keeping {
 enum Step {
     /// There is more to come.
     Written(Box<dyn Draft>, Option<Lock>),
-    /// The response is stored, or cannot be.
-    Ended(io::Result<()>, Option<Lock>),
-    /// The response is being stored.
-    Waits(Waiting<'static, io::Result<()>>, Option<Lock>),
+    /// The response cannot be stored.
+    Failed(io::Error, Option<Lock>),
+    /// The response is complete; what stores it.
+    Complete(Job, Option<Lock>),
 }
 
 /// The body, on its way to the client.

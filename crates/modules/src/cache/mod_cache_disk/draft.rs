@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::paths::{Paths, Root};
+use super::turn::in_turn;
 use crate::cache::entry::Entry;
 use crate::cache::format::{self, Identity, Layout, encode_variants, varies_by};
 use crate::cache::storage::{Draft, Job, Place};
@@ -53,12 +54,24 @@ impl Draft for DiskDraft {
     }
 
     fn commit(self: Box<Self>) -> Job {
-        Job::Blocks(Box::new(|| self.store()))
+        let DiskDraft { root, key, entry, .. } = &*self;
+        let primary = root.primary(key);
+        let paths = match entry.fields.joined("Vary") {
+            None => primary.clone(),
+            Some(vary) => {
+                root.variant(&primary, &varies_by(&vary), key, |name| entry.asked.joined(name).map(Into::into))
+            }
+        };
+        Box::pin(in_turn(paths.clone(), move |held| match held {
+            Some(_held) => self.store(&primary, &paths),
+            // Whoever replaces the files now stores a response to the same question.
+            None => Ok(()),
+        }))
     }
 }
 
 impl DiskDraft {
-    fn store(self) -> io::Result<()> {
+    fn store(self, primary: &Paths, paths: &Paths) -> io::Result<()> {
         let DiskDraft { root, key, mut entry, sizes, expected, body, length } = self;
         if !entry.header_only {
             if expected.is_some_and(|expected| expected != length) {
@@ -70,14 +83,6 @@ impl DiskDraft {
             // Whoever reads the files can tell whether they are complete.
             entry.fields.set("Content-Length", length.to_string());
         }
-        let primary = root.primary(&key);
-        let paths = match entry.fields.joined("Vary") {
-            None => primary.clone(),
-            Some(vary) => {
-                root.variant(&primary, &varies_by(&vary), &key, |name| entry.asked.joined(name).map(Into::into))
-            }
-        };
-        let _held = hold(&paths)?;
         let identity = match body {
             None => None,
             Some(body) => {
@@ -86,26 +91,11 @@ impl DiskDraft {
                 Some(Identity { inode: meta.ino(), device: meta.dev() })
             }
         };
-        write_head(&root, &primary, &paths, format::Stored { key, entry, identity })
+        write_head(&root, primary, paths, format::Stored { key, entry, identity })
     }
 }
 
-/// Until this is dropped, no other process changes the files of a response: a head and a body that do not belong together would
-/// stay.
-pub(super) fn hold(paths: &Paths) -> io::Result<File> {
-    let directory = paths.header.parent().unwrap_or(Path::new("/"));
-    let file = match File::open(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(directory)?;
-            File::open(directory)?
-        }
-        opened => opened?,
-    };
-    sys::file::lock(&file, true)?;
-    Ok(file)
-}
-
-fn make(directory: &Path) -> io::Result<()> {
+pub(super) fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
@@ -135,14 +125,13 @@ pub(super) struct Stored {
 
 impl Place for Stored {
     fn refresh(self: Box<Self>, entry: Entry) -> Job {
-        Job::Blocks(Box::new(move || {
+        Box::pin(in_turn(self.paths.clone(), move |held| {
             // It would not be found where it is.
             if entry.fields.joined("Vary") != self.vary {
-                return remove_one(&self.root, &self.paths);
+                return remove_files(&self.root, &self.paths);
             }
-            let _held = hold(&self.paths)?;
-            if !self.has_own_body() {
-                // Another response has taken its place.
+            if held.is_none() || !self.has_own_body() {
+                // Another response takes its place, or has taken it.
                 return Ok(());
             }
             let primary = self.root.primary(&self.key);
@@ -152,7 +141,7 @@ impl Place for Stored {
     }
 
     fn remove(self: Box<Self>) -> Job {
-        Job::Blocks(Box::new(move || remove_one(&self.root, &self.paths)))
+        Box::pin(in_turn(self.paths.clone(), move |_| remove_files(&self.root, &self.paths)))
     }
 }
 
@@ -167,14 +156,18 @@ impl Stored {
 }
 
 /// Removes all responses under a key: those that vary must not come back when the next one varies by the same fields.
-pub(super) fn remove_all(root: &Root, primary: &Paths) -> io::Result<()> {
+pub(super) fn remove_all(root: Root, primary: Paths) -> Job {
+    Box::pin(in_turn(primary.clone(), move |_| remove_all_files(&root, &primary)))
+}
+
+/// The same, by the caller.
+pub(super) fn remove_all_files(root: &Root, primary: &Paths) -> io::Result<()> {
     gone(fs::remove_dir_all(&primary.variants))?;
-    remove_one(root, primary)
+    remove_files(root, primary)
 }
 
 /// Removes the files of a response, and directories that are empty then.
-pub(super) fn remove_one(root: &Root, paths: &Paths) -> io::Result<()> {
-    let _held = hold(paths)?;
+pub(super) fn remove_files(root: &Root, paths: &Paths) -> io::Result<()> {
     gone(fs::remove_file(&paths.header))?;
     gone(fs::remove_file(&paths.data))?;
     let above = paths.header.ancestors().skip(1).take_while(|above| **above != *root.directory);

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use server::Server;
 use server::module::{Cleaned, Inventory, StoredResponse};
 
-use super::draft::{remove_all, remove_one};
+use super::draft::{remove_all_files, remove_files};
 use super::paths::{Paths, Root};
 use super::read;
 use super::settings::DiskServer;
+use super::turn::hold;
 use crate::cache::entry::Micros;
 use crate::cache::format::Head;
 
@@ -60,7 +61,8 @@ fn purge(server: &Server, url: &str) -> io::Result<usize> {
             let now = 0;
             let mut count = usize::from(response(&primary.header, now).is_some());
             walk(&primary.variants, DEPTH_MAX, &mut |path| count += usize::from(response(path, now).is_some()))?;
-            remove_all(&root, &primary)?;
+            let _held = hold(&primary)?;
+            remove_all_files(&root, &primary)?;
             removed += count;
         }
     }
@@ -96,7 +98,8 @@ fn clean(root: &Path, most: u64) -> io::Result<Cleaned> {
         if cleaned.size <= most {
             break;
         }
-        remove_one(&root, paths)?;
+        let _held = hold(paths)?;
+        remove_files(&root, paths)?;
         cleaned.removed += 1;
         cleaned.left -= 1;
         cleaned.size -= response.bytes;
@@ -107,7 +110,8 @@ fn clean(root: &Path, most: u64) -> io::Result<Cleaned> {
     for header in lists {
         let paths = Paths::of_header(&header);
         if matches!(read(&paths), Ok((Head::Variants(_), _))) && !paths.variants.exists() {
-            remove_one(&root, &paths)?;
+            let _held = hold(&paths)?;
+            remove_files(&root, &paths)?;
         }
     }
     Ok(cleaned)

@@ -110,7 +110,7 @@ impl Draft for ObjectDraft {
     fn commit(self: Box<Self>) -> Job {
         let ObjectDraft { keeper, mut entry, expected, body } = *self;
         let length = body.len() as u64;
-        Job::Waits(Box::pin(async move {
+        Box::pin(async move {
             if !entry.header_only {
                 if expected.is_some_and(|expected| expected != length) {
                     return Err(io::ErrorKind::UnexpectedEof.into());
@@ -118,7 +118,7 @@ impl Draft for ObjectDraft {
                 entry.fields.set("Content-Length", length.to_string());
             }
             keeper.keep(entry, &body).await
-        }))
+        })
     }
 }
 
@@ -138,10 +138,10 @@ impl Place for StoredObject {
         if entry.fields.joined("Vary") != self.vary {
             return self.remove();
         }
-        Job::Waits(Box::pin(async move { self.keeper.keep(entry, &self.body).await }))
+        Box::pin(async move { self.keeper.keep(entry, &self.body).await })
     }
 
     fn remove(self: Box<Self>) -> Job {
-        Job::Waits(Box::pin(async move { self.keeper.cache.remove(&self.name).await }))
+        Box::pin(async move { self.keeper.cache.remove(&self.name).await })
     }
 }

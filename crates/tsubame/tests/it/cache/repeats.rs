@@ -4,6 +4,8 @@
 //! `ForensicLog` writes a line for each request, so with it the storage is asked each time: the same configuration with and without
 //! this line must answer alike.
 
+use std::path::{Path, PathBuf};
+
 use super::open_directories;
 use crate::harness::chance::{Chance, seeds};
 use crate::harness::mpm::{Mpm, test_name};
@@ -226,4 +228,40 @@ fn a_crowd_is_served_from_the_storage() {
         let count = site.read("logs/counted").lines().count();
         assert!((1..=16).contains(&count), "{mpm}: {count}");
     }
+}
+
+/// A process that is stuck with the files of a response makes nobody wait for long: responses go out, and are not stored.
+#[test]
+fn nobody_waits_for_a_stuck_process() {
+    for mpm in Mpm::chosen(test_name!()) {
+        let site = site();
+        let server = Server::start(mpm, &site, CONFIGURATION);
+        let ask = |method: &str, fields: &str| {
+            let mut client = server.client();
+            client.send(format!(
+                "{method} /app/disk/plain?max-age=600 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n{fields}\r\n"
+            ));
+            let response = client.response_to(method);
+            response.field("X-Cache").and_then(|text| text.split(' ').next()).unwrap_or("none").to_string()
+        };
+        assert_eq!([ask("GET", ""), ask("GET", "")], ["MISS", "HIT"], "{mpm}");
+        let directory = directory_of_header(&site.root.join("run/cache")).expect("a stored response");
+        let stuck = std::fs::File::open(&directory).expect("its directory");
+        sys::file::lock(&stuck, true).expect("locked");
+        let anew = "Cache-Control: no-cache\r\n";
+        assert_eq!([ask("GET", anew), ask("GET", anew), ask("GET", "")], ["MISS", "MISS", "HIT"], "{mpm}");
+        // What has changed goes in any case.
+        assert_eq!([ask("POST", ""), ask("GET", "")], ["INVALIDATE", "MISS"], "{mpm}");
+    }
+}
+
+/// The directory below this one that has the head of a response.
+fn directory_of_header(below: &Path) -> Option<PathBuf> {
+    std::fs::read_dir(below).into_iter().flatten().flatten().find_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return directory_of_header(&path);
+        }
+        path.extension().is_some_and(|end| end == "header").then(|| below.to_path_buf())
+    })
 }
