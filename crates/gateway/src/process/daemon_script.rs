@@ -120,14 +120,7 @@ pub(crate) async fn start(
                 fresh
             }
         };
-        Ok(DaemonScript {
-            asked,
-            started: OnceLock::new(),
-            connection,
-            address: kept_for.cloned(),
-            ended: OnceLock::new(),
-            signaled: AtomicBool::new(false),
-        })
+        Ok(DaemonScript::new(asked, connection, kept_for.cloned()))
     })
     .await?
 }
@@ -167,6 +160,18 @@ fn receive(connection: &OwnedFd) -> io::Result<Option<Message>> {
 }
 
 impl DaemonScript {
+    /// A script that was asked for over this connection, which may be kept for others if it has an `address`.
+    pub(super) fn new(asked: Instant, connection: Arc<OwnedFd>, address: Option<Arc<Path>>) -> DaemonScript {
+        DaemonScript {
+            asked,
+            started: OnceLock::new(),
+            connection,
+            address,
+            ended: OnceLock::new(),
+            signaled: AtomicBool::new(false),
+        }
+    }
+
     /// Its process; `None` until the daemon has started it.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.started.get().map(|(pid, _)| *pid)

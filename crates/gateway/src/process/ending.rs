@@ -77,10 +77,16 @@ impl ProcessGuard {
     /// Learns its number as soon as its daemon reports that, if nobody has waited for the report.
     pub(crate) fn poll_begun(&mut self, cx: &mut Context<'_>) {
         while let Some(permitted) = self.permitted.as_ref().filter(|permitted| permitted.process.pid().is_none()) {
-            if permitted.look() {
-                // Nobody watches a connection to a daemon any more, which may be kept.
-                self.end = None;
-                return;
+            match permitted.look() {
+                Progress::Runs => {}
+                Progress::Begun(..) => {
+                    // Nobody watches a connection to a daemon any more, which may be kept.
+                    self.end = None;
+                    return;
+                }
+                // The daemon died between the script's start and its report: no number will come, and the connection
+                // stays readable for ever.
+                _ => return,
             }
             let watched = match &mut self.end {
                 Some(end) => end,
@@ -211,7 +217,9 @@ pub fn end_all() {
 impl Drop for ProcessGuard {
     fn drop(&mut self) {
         let Some(mut permitted) = self.permitted.take() else { return };
-        permitted.look();
+        if permitted.process.pid().is_none() {
+            permitted.look();
+        }
         if !self.failed {
             permitted.permit.give_up();
         }
@@ -228,6 +236,7 @@ mod tests {
     use server::ScriptUse;
 
     use crate::gate::Permit;
+    use crate::process::daemon_script::DaemonScript;
     use std::ffi::CStr;
     use std::io::{BufRead, Read};
     use std::os::fd::AsFd;
@@ -302,6 +311,29 @@ mod tests {
         reader.read_exact(&mut [0; 2]).expect("it runs");
         drop(process);
         assert!(until_not(TERM_GRACE * 2, || pid.exists()));
+    }
+
+    #[test]
+    fn nobody_spins_when_a_daemon_dies_before_it_reports_a_start() {
+        let (ours, daemon) = sys::local::pair(sys::local::SocketKind::Stream).expect("a pair");
+        let process = ScriptProcess::ByDaemon(DaemonScript::new(Instant::now(), Arc::new(ours), None));
+        let cost = Arc::new(ScriptUse::new(Duration::ZERO));
+        let mut process = ProcessGuard::new(Permitted { process, permit: Permit::free(), cost });
+        let looks = async {
+            std::future::poll_fn(|cx| {
+                process.poll_begun(cx);
+                Poll::Ready(())
+            })
+            .await;
+            drop(daemon);
+            // The first look wakes with the end of the connection; the second one meets an end that was already seen.
+            for _ in 0..2 {
+                runtime::executor::yield_now().await;
+                std::future::poll_fn(|cx| Poll::Ready(process.poll_begun(cx))).await;
+            }
+            std::future::poll_fn(|cx| process.poll_end(cx)).await;
+        };
+        sys::event_loop::EventLoop::new(|| ()).and_then(|mut event_loop| event_loop.run(looks)).expect("event loop");
     }
 
     #[test]

@@ -103,15 +103,13 @@ pub struct Permitted {
 }
 
 impl Permitted {
-    /// Learns its number, if its daemon has reported that since. Returns whether it has.
-    pub(super) fn look(&self) -> bool {
-        if self.process.pid().is_none()
-            && let Progress::Begun(pid, took) = self.process.progress()
-        {
+    /// Looks whether its daemon has said something since, and learns its number if that was its start.
+    pub(super) fn look(&self) -> Progress {
+        let progress = self.process.progress();
+        if let Progress::Begun(pid, took) = progress {
             self.begun(pid, took);
-            return true;
         }
-        false
+        progress
     }
 
     /// Records that its daemon has started it.
