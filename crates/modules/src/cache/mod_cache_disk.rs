@@ -26,7 +26,7 @@ use sys::file::Meta;
 use self::draft::{DiskDraft, Stored};
 use self::paths::{Paths, Root};
 use self::settings::{DIR_LENGTH, DIR_LEVELS, DiskDir, DiskServer, MAX_FILE_SIZE, MIN_FILE_SIZE, READ_SIZE, READ_TIME};
-use self::turn::in_turn;
+use self::turn::{hold, in_turn};
 use super::complaint::complain;
 use super::entry::Entry;
 use super::format::{self, Head, Identity, Layout};
@@ -112,7 +112,7 @@ fn find<'a>(request: &'a Request, key: &'a str) -> Waiting<'a, Result<Found, Mis
             Ok(found) => return Ok(found),
         };
         // Another response is taking its place, or a server was killed meanwhile.
-        let held = in_turn(paths, Ok).await;
+        let held = in_turn(hold, paths, Ok).await;
         let found = look(request, key);
         drop(held);
         found.map_err(|lack| match lack {

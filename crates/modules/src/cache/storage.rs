@@ -99,6 +99,6 @@ pub(crate) trait Place: Send + Sync {
 pub(crate) trait Draft: Send + Sync {
     /// Adds to the body; may block.
     fn write(&mut self, piece: &[u8]) -> io::Result<()>;
-    /// The body is complete.
+    /// The body is complete. [`ResourceBusy`](io::ErrorKind::ResourceBusy): another response takes this place.
     fn commit(self: Box<Self>) -> Job;
 }

@@ -75,8 +75,8 @@ async fn answer(request: &mut Request, moment: Moment) -> HandlerResult {
                 if let Some(elsewhere) = elsewhere {
                     elsewhere.found();
                 }
-                let is_plain = !has_mark && collapsed.is_none() && warnings == [None, None];
-                if let Some(watch) = found.watch.take().filter(|_| is_plain) {
+                let lasts = !has_mark && collapsed.is_none() && warnings == [None, None];
+                if let Some(watch) = found.watch.take().filter(|_| lasts) {
                     lasting::offer(request, &found.entry, watch, &client, moment);
                 }
                 return hit(request, found, has_mark, collapsed.is_some(), warnings);

@@ -47,23 +47,24 @@ impl Keeping {
             Step::Failed(error, lock) => (Err(error), lock),
             Step::Complete(job, lock) => (job.await, lock),
         };
-        if stored.is_ok() {
-            count(Counted::Store);
-        }
-        if let Some(lock) = lock {
-            lock.settle(if stored.is_ok() { End::Stored } else { End::Unstorable });
-        }
-        match stored {
-            Ok(()) => None,
-            Err(error) => {
-                // The body is none that is stored.
-                let is_unfit = [io::ErrorKind::FileTooLarge, io::ErrorKind::UnexpectedEof].contains(&error.kind());
-                if !is_unfit {
-                    complain(host, "cache", Some(&error), "a response cannot be stored");
-                }
-                None
+        let end = match stored.as_ref().map_err(io::Error::kind) {
+            Ok(()) => {
+                count(Counted::Store);
+                End::Stored
             }
+            // Another response takes its place.
+            Err(io::ErrorKind::ResourceBusy) => End::Alone,
+            // The body is none that is stored.
+            Err(io::ErrorKind::FileTooLarge | io::ErrorKind::UnexpectedEof) => End::Unstorable,
+            Err(_) => {
+                complain(host, "cache", stored.as_ref().err(), "a response cannot be stored");
+                End::Unstorable
+            }
+        };
+        if let Some(lock) = lock {
+            lock.settle(end);
         }
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::paths::{Paths, Root};
-use super::turn::in_turn;
+use super::turn::{Turn, hold, hold_to_store, in_turn};
 use crate::cache::entry::Entry;
 use crate::cache::format::{self, Identity, Layout, encode_variants, varies_by};
 use crate::cache::storage::{Draft, Job, Place};
@@ -62,10 +62,10 @@ impl Draft for DiskDraft {
                 root.variant(&primary, &varies_by(&vary), key, |name| entry.asked.joined(name).map(Into::into))
             }
         };
-        Box::pin(in_turn(paths.clone(), move |held| match held {
-            Some(_held) => self.store(&primary, &paths),
+        Box::pin(in_turn(hold_to_store, paths.clone(), move |turn| match turn {
+            Turn::Held(_) => self.store(&primary, &paths),
             // Whoever replaces the files now stores a response to the same question.
-            None => Ok(()),
+            Turn::Taken | Turn::Nowhere => Err(io::ErrorKind::ResourceBusy.into()),
         }))
     }
 }
@@ -125,12 +125,12 @@ pub(super) struct Stored {
 
 impl Place for Stored {
     fn refresh(self: Box<Self>, entry: Entry) -> Job {
-        Box::pin(in_turn(self.paths.clone(), move |held| {
+        Box::pin(in_turn(hold, self.paths.clone(), move |turn| {
             // It would not be found where it is.
             if entry.fields.joined("Vary") != self.vary {
                 return remove_files(&self.root, &self.paths);
             }
-            if held.is_none() || !self.has_own_body() {
+            if !matches!(turn, Turn::Held(_)) || !self.has_own_body() {
                 // Another response takes its place, or has taken it.
                 return Ok(());
             }
@@ -141,7 +141,7 @@ impl Place for Stored {
     }
 
     fn remove(self: Box<Self>) -> Job {
-        Box::pin(in_turn(self.paths.clone(), move |_| remove_files(&self.root, &self.paths)))
+        Box::pin(in_turn(hold, self.paths.clone(), move |_| remove_files(&self.root, &self.paths)))
     }
 }
 
@@ -157,7 +157,7 @@ impl Stored {
 
 /// Removes all responses under a key: those that vary must not come back when the next one varies by the same fields.
 pub(super) fn remove_all(root: Root, primary: Paths) -> Job {
-    Box::pin(in_turn(primary.clone(), move |_| remove_all_files(&root, &primary)))
+    Box::pin(in_turn(hold, primary.clone(), move |_| remove_all_files(&root, &primary)))
 }
 
 /// The same, by the caller.

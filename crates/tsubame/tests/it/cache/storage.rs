@@ -122,6 +122,19 @@ fn a_client_that_goes_leaves_nothing() {
 }
 
 #[test]
+fn a_removal_of_nothing_touches_nothing() {
+    let site = Site::with([("a.txt", "a")]);
+    open_directories(&site, &["run", "run/cache"]);
+    site.script("ok", "#!/bin/sh\nprintf '\\nok'\n");
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let changed = || std::fs::metadata(cache(&site)).and_then(|meta| meta.modified()).expect("a directory");
+    let before = changed();
+    let post = "POST /c/ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(word(&server.client().request(post)), "INVALIDATE");
+    assert_eq!(changed(), before);
+}
+
+#[test]
 fn broken_files_are_no_responses() {
     let site = Site::with([("a", "the page")]);
     open_directories(&site, &["run", "run/cache"]);
