@@ -41,7 +41,11 @@ while ($request->Accept() >= 0) {
         my @sockets = grep /socket/, map { readlink "/proc/$$/fd/$_" } 3 .. 20;
         print "$$ $served @sockets";
     }
-    elsif ($verb eq 'env') { print "$_=$ENV{$_}\n" for sort keys %ENV }
+    elsif ($verb eq 'env') {
+        print "$_=$ENV{$_}\n" for sort keys %ENV;
+        # FCGI closes the connection behind a body that was left unread, and a POST that was sent meanwhile is lost.
+        my $rest; 1 while read(STDIN, $rest, 65536);
+    }
     elsif ($verb eq 'count') {
         my ($length, $sum, $piece) = (0, 0);
         while (my $read = read(STDIN, $piece, 65536)) { $length += $read; $sum += unpack '%32C*', $piece }
