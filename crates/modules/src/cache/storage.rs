@@ -99,6 +99,7 @@ pub(crate) trait Place: Send + Sync {
 pub(crate) trait Draft: Send + Sync {
     /// Adds to the body; may block.
     fn write(&mut self, piece: &[u8]) -> io::Result<()>;
-    /// The body is complete. [`ResourceBusy`](io::ErrorKind::ResourceBusy): another response takes this place.
+    /// The body is complete. [`AlreadyExists`](io::ErrorKind::AlreadyExists): another response has just taken its place;
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): another one takes it, and that takes too long.
     fn commit(self: Box<Self>) -> Job;
 }

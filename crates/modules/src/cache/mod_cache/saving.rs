@@ -52,7 +52,7 @@ impl Keeping {
                 count(Counted::Store);
                 End::Stored
             }
-            // Another response takes its place.
+            Err(io::ErrorKind::AlreadyExists) => End::Stored,
             Err(io::ErrorKind::ResourceBusy) => End::Alone,
             // The body is none that is stored.
             Err(io::ErrorKind::FileTooLarge | io::ErrorKind::UnexpectedEof) => End::Unstorable,

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::paths::{Paths, Root};
 use super::turn::{Turn, hold, hold_to_store, in_turn};
@@ -62,7 +63,10 @@ impl Draft for DiskDraft {
                 root.variant(&primary, &varies_by(&vary), key, |name| entry.asked.joined(name).map(Into::into))
             }
         };
+        let began = sys::time::realtime();
         Box::pin(in_turn(hold_to_store, paths.clone(), move |turn| match turn {
+            // A crowd that has asked for the same is served by what the first one stores.
+            Turn::Held(_) if is_newer(&paths, began) => Err(io::ErrorKind::AlreadyExists.into()),
             Turn::Held(_) => self.store(&primary, &paths),
             // Whoever replaces the files now stores a response to the same question.
             Turn::Taken | Turn::Nowhere => Err(io::ErrorKind::ResourceBusy.into()),
@@ -93,6 +97,12 @@ impl DiskDraft {
         };
         write_head(&root, primary, paths, format::Stored { key, entry, identity })
     }
+}
+
+/// Whether a response was stored here since that moment, a time since 1970.
+fn is_newer(paths: &Paths, moment: Duration) -> bool {
+    let stored = fs::metadata(&paths.header).ok().and_then(|meta| meta.modified().ok());
+    stored.is_some_and(|at| at.duration_since(UNIX_EPOCH).is_ok_and(|at| at > moment))
 }
 
 pub(super) fn make(directory: &Path) -> io::Result<()> {
