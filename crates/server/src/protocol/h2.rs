@@ -32,6 +32,7 @@ use runtime::scoreboard::{Gauge, Workers};
 use runtime::{Connection, Stage, Stepping, tick};
 use sys::time::Instant;
 
+use self::expected::Expecting;
 use self::open_stream::OpenStream;
 use self::repeat::Repeating;
 use self::stream::{Asked, Common, NewStream};
@@ -83,6 +84,12 @@ pub(super) struct Http2Connection {
     read_before: u64,
     /// Whether the client has not read all pending bytes.
     is_blocked: bool,
+    /// What it waits for in a stage without a future; `None`: for responses that are expected.
+    waiting_for: Option<WaitingFor>,
+    /// Whether it has been polled since that stage began.
+    has_waited: bool,
+    /// Whether its time is over, and it has looked once more for what the client may have sent in time.
+    is_late: bool,
     _share: Share,
 }
 
@@ -159,6 +166,9 @@ impl Http2Connection {
             was_paused: false,
             was_brief: false,
             is_blocked: false,
+            waiting_for: None,
+            has_waited: false,
+            is_late: false,
             _share: share,
         }
     }
@@ -184,6 +194,7 @@ impl Http2Connection {
                         stream.has_ended = true;
                     }
                     let asked = Asked::New(Box::new(asked), None);
+                    connection.was_busy = true;
                     connection.begun.push(NewStream { stream, asked, ends: true, urgency, tick: None });
                 } else {
                     stream.reset(Reason::PROTOCOL_ERROR);
@@ -194,53 +205,86 @@ impl Http2Connection {
         connection
     }
 
-    /// Serves until no stream is left.
-    async fn serve(&mut self) -> Stage {
+    /// Serves what has come.
+    fn serve(&mut self) -> Stepping<'_> {
+        self.go_on();
         if self.begun.is_empty() && self.tasks.is_empty() {
             // The received bytes may not complete a request.
             let mut cx = Context::from_waker(Waker::noop());
             match self.poll(&mut cx, false, false) {
                 Poll::Ready(Stage::Serve) => {}
-                Poll::Ready(next) => return next,
-                Poll::Pending => return self.rest(),
+                Poll::Ready(next) => return Stepping::Done(next),
+                Poll::Pending if self.tasks.is_empty() => return Stepping::Done(self.rest()),
+                Poll::Pending => {}
             }
         }
-        runtime::release_worker(poll_fn(|cx| self.poll(cx, true, false))).await
+        if self.begun.is_empty() && self.tasks.only_expect() {
+            self.waiting_for = None;
+            return Stepping::Resting(self);
+        }
+        Stepping::waiting(runtime::release_worker(poll_fn(|cx| self.poll(cx, true, false))))
+    }
+
+    /// Waits for responses that are expected.
+    fn poll_expected(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
+        match self.poll(cx, false, false) {
+            Poll::Pending if self.tasks.is_empty() => Poll::Ready(self.rest()),
+            Poll::Pending => runtime::pending_without_worker(),
+            next => next,
+        }
     }
 
     /// The stage of a connection without streams.
-    fn rest(&self) -> Stage {
+    fn rest(&mut self) -> Stage {
         if self.is_blocked {
             return Stage::WriteCompletion;
         }
+        self.tasks.rest();
         let mut state = self.common.wire.lock();
         state.rest();
         if state.protocol.is_greeted() { Stage::KeepAlive } else { Stage::ReadHead }
     }
 
+    /// Begins to wait for the client's next request, or the first.
+    fn wait(&mut self, what: WaitingFor) -> Stepping<'_> {
+        (self.waiting_for, self.has_waited, self.is_late) = (Some(what), false, false);
+        Stepping::Resting(self)
+    }
+
     /// Waits for the client's next request, or the first.
-    async fn wait(&mut self, what: WaitingFor) -> Stage {
-        let (mut waited, mut since) = (false, self.idle_since);
-        self.transport.park_state().wait(what, since);
-        let next = poll_fn(|cx| match self.poll(cx, false, std::mem::replace(&mut waited, true)) {
-            Poll::Ready(next) => Poll::Ready(next),
+    fn poll_waiting(&mut self, cx: &mut Context<'_>, what: WaitingFor) -> Poll<Stage> {
+        let (announced, since) = (std::mem::replace(&mut self.has_waited, true), self.idle_since);
+        let next = match self.poll(cx, false, announced) {
+            Poll::Ready(next) => next,
+            Poll::Pending if !self.tasks.is_empty() => Stage::Serve,
             Poll::Pending => {
-                // Repeats were served meanwhile.
+                // Repeats may have been served meanwhile.
                 if self.idle_since != since {
-                    since = self.idle_since;
-                    self.transport.park_state().wait(WaitingFor::Request, since);
+                    (self.waiting_for, self.is_late) = (Some(WaitingFor::Request), false);
                 }
-                let away = self.transport.park_state().poll_evicted(cx).map(drop);
+                let park_state = self.transport.park_state();
+                park_state.wait(self.waiting_for.unwrap_or(what), self.idle_since);
+                let away = park_state.poll_evicted(cx).map(drop);
                 if away.is_pending() && self.timer.poll_passed(cx, self.idle_until).is_pending() {
                     return Poll::Pending;
                 }
-                // A request that arrived in time is served even if no tick has announced it yet.
-                Poll::Ready(if self.transport.has_input() { Stage::Serve } else { Stage::Linger })
+                // A request that arrived in time is served even if nothing has announced it yet: one more look is for that.
+                if self.transport.has_input() && !std::mem::replace(&mut self.is_late, true) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Stage::Linger
             }
-        })
-        .await;
-        self.transport.park_state().go_on();
-        next
+        };
+        self.go_on();
+        Poll::Ready(next)
+    }
+
+    /// The wait for the next request is over, or was given up.
+    fn go_on(&mut self) {
+        if std::mem::take(&mut self.has_waited) {
+            self.transport.park_state().go_on();
+        }
     }
 
     /// Sends pending bytes, as fast as the client reads them.
@@ -289,11 +333,11 @@ impl Http2Connection {
                 return Poll::Ready(Stage::Serve);
             }
             for begun in std::mem::take(&mut self.begun) {
-                self.was_busy = true;
                 let urgency = begun.urgency;
                 self.tasks.add(Box::pin(stream::serve(self.common.clone(), begun)), urgency);
             }
             self.tasks.poll_round(std::mem::take(&mut all));
+            self.begun.extend(self.tasks.take_unfinished());
             if self.tasks.is_empty() && wire.lock().protocol.is_done() {
                 self.course = Course::Over;
             }
@@ -312,7 +356,7 @@ impl Http2Connection {
             if std::mem::take(&mut self.was_paused) && !self.is_blocked {
                 self.outside.waker().wake_by_ref();
             }
-            if self.tasks.poll_woken(&self.outside, cx).is_pending() {
+            if self.begun.is_empty() && self.tasks.poll_woken(&self.outside, cx).is_pending() {
                 break;
             }
             rounds += 1;
@@ -329,13 +373,15 @@ impl Http2Connection {
             wire.lock().over();
             // The streams see the end here, and log their requests.
             self.tasks.poll_round(true);
+            self.begun.extend(self.tasks.take_unfinished());
+            self.begun.drain(..).for_each(NewStream::give_up);
             return Poll::Ready(match self.course {
                 Course::Open | Course::Over => Stage::Linger,
                 Course::Broken => Stage::ShortLinger,
                 Course::Failed => Stage::Closed,
             });
         }
-        if !self.tasks.is_empty() {
+        if !self.tasks.is_empty() || !self.begun.is_empty() {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.was_busy) {
@@ -414,7 +460,14 @@ impl Http2Connection {
                     match self.answer(&mut state, at, repeating.as_mut()) {
                         Ok(()) => self.was_busy = true,
                         Err(None) => state.refuse(at),
-                        Err(Some(asked)) => self.begun.push(self.new_stream(&mut state, at, asked, ends, tick)),
+                        Err(Some(asked)) => {
+                            let new = self.new_stream(&mut state, at, asked, ends, tick);
+                            match Expecting::begin(&self.common, &state, new) {
+                                Ok(expecting) => self.tasks.expect(expecting),
+                                Err(new) => self.begun.push(new),
+                            }
+                            self.was_busy = true;
+                        }
                     }
                     arrived = arrived.or(repeating.and_then(|repeating| repeating.arrived()));
                 }
@@ -550,13 +603,20 @@ impl Drop for Http2Connection {
 impl Connection for Http2Connection {
     fn step(&mut self, stage: Stage) -> Stepping<'_> {
         match stage {
-            Stage::Serve => Stepping::waiting(self.serve()),
-            Stage::ReadHead => Stepping::waiting(self.wait(WaitingFor::Head)),
-            Stage::KeepAlive => Stepping::waiting(self.wait(WaitingFor::Request)),
+            Stage::Serve => self.serve(),
+            Stage::ReadHead => self.wait(WaitingFor::Head),
+            Stage::KeepAlive => self.wait(WaitingFor::Request),
             Stage::WriteCompletion => Stepping::waiting(self.write_completion()),
             Stage::Linger => Stepping::waiting(self.linger(LINGER)),
             Stage::ShortLinger => Stepping::waiting(self.linger(SHORT_LINGER)),
             Stage::Tunnel | Stage::Closed => Stepping::Done(Stage::Closed),
+        }
+    }
+
+    fn poll_resting(&mut self, cx: &mut Context<'_>) -> Poll<Stage> {
+        match self.waiting_for {
+            Some(what) => self.poll_waiting(cx, what),
+            None => self.poll_expected(cx),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A stream, as those see it who serve its request.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -59,6 +60,30 @@ impl OpenStream {
         };
         let is_sent = self.wire.lock().protocol.head(self.at, status, ends, write)?;
         Ok(is_sent.then_some(size))
+    }
+
+    /// Sends a head, and the body after it if there is room for all of it. Returns the size of the head's fields in bytes, without
+    /// compression, and whether that was the whole response; `None`: the stream has ended.
+    pub(super) fn respond(
+        &self,
+        status: u16,
+        body: &[u8],
+        largest: usize,
+        write: impl FnOnce(&mut HeadWriter<'_>),
+    ) -> Option<(u64, bool)> {
+        let mut state = self.wire.lock();
+        if state.is_over() {
+            return None;
+        }
+        if body.len() <= largest && state.has_room(self.at, body.len()) {
+            return state.respond(self.at, status, body, write).map(|size| (size, true));
+        }
+        drop(state);
+        let sent: Result<_, Infallible> = self.head(status, false, |writer| {
+            write(writer);
+            Ok(())
+        });
+        sent.unwrap_or_else(|never| match never {}).map(|size| (size, false))
     }
 
     /// Sends the fields after a response's body, which end it. `Err`: one of them cannot be sent, and nothing is.

@@ -1,6 +1,7 @@
 //! The short way of a stream that asks what an earlier one asked.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::h2::At;
@@ -8,7 +9,7 @@ use runtime::tick;
 use sys::time::Instant;
 
 use super::head::ReceivedHead;
-use super::stream::{Asked, Common, Counted, KnownHead, Listed};
+use super::stream::{Asked, Common, Counted, KnownHead};
 use super::wire::State;
 use crate::exchange::repeat::{Again, Begun, Recall, Recalled, SentHead};
 use crate::exchange::{Exchange, Transfer};
@@ -19,7 +20,7 @@ use crate::request::fields_out::with_date;
 
 /// A request without a body, whose fields the protocol has just read, on its way to the response that an earlier one had.
 pub(super) struct Repeating<'c> {
-    common: &'c Common,
+    common: &'c Arc<Common>,
     at: At,
     recall: Recall<'c>,
 }
@@ -28,7 +29,7 @@ impl<'c> Repeating<'c> {
     /// The request on this stream. `arrived`: when the present frames were found, once that is known. `None`: it goes through
     /// the phases.
     pub(super) fn new(
-        common: &'c Common,
+        common: &'c Arc<Common>,
         state: &State,
         at: At,
         tick: Option<NonZeroU64>,
@@ -103,30 +104,19 @@ impl<'c> Repeating<'c> {
 
     fn answer(&self, state: &mut State, Again { mut request, repeat: again, .. }: Again, body: &Bytes) {
         let (common, at) = (self.common, self.at);
-        let mut head = 0;
-        let sent: Result<bool, ()> = state.protocol.head(at, request.response.status(), body.is_empty(), |writer| {
+        let sent = state.respond(at, request.response.status(), body, |writer| {
             with_date(request.account.time, |date| writer.field_again(b"date", date));
             if let SentHead::Http2(fields) = &again.head {
                 fields.iter().for_each(|(name, value)| writer.field_again(name, value));
             }
-            head = writer.size();
-            Ok(())
         });
-        if !body.is_empty() {
-            state.protocol.data(at, body, true);
-        }
         request.account.sent.keepalive = true;
         request.account.sent.head = Some((again.delimiter, Persist { keep: true, announce: None }));
-        let _counted = Counted::of(common.workers);
-        let listed = Listed::of(&common.is_listed);
-        let row = match listed {
-            Some(_) => common.workers.acquire(),
-            None => common.workers.acquire_beside(),
-        };
+        let counted = Counted::of(common);
         let received = request.data.head.len();
-        let mut exchange = Exchange::again(request, again, row, state.traffic());
-        let body = body.len() as u64;
-        exchange.end(Transfer { sent: head + body, body, received, complete: sent == Ok(true), ..Transfer::default() });
+        let mut exchange = Exchange::again(request, again, counted.row(), state.traffic());
+        let (head, body, complete) = (sent.unwrap_or(0), body.len() as u64, sent.is_some());
+        exchange.end(Transfer { sent: head + body, body, received, complete, ..Transfer::default() });
         let Exchange { request, repeat, .. } = exchange;
         if let Some(again) = repeat {
             again.remember(request);

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use conf::Level;
 use http::h2::Reason;
-use runtime::scoreboard::{Gauge, Workers};
+use runtime::scoreboard::{Gauge, Row, Workers};
 use runtime::tick;
 
 use super::body::Source;
-use super::expected::{self, Expected};
 use super::head::ReceivedHead;
 use super::open_stream::OpenStream;
 use super::response::{Begun, SendError, Sending, Transferred, begin};
@@ -46,36 +45,34 @@ pub(super) struct Common {
     pub(super) timeout: Option<Duration>,
 }
 
-/// Marks the stream that represents its connection in that list.
-pub(super) struct Listed<'a>(&'a AtomicBool);
-
-impl<'a> Listed<'a> {
-    /// `None`: another stream represents it.
-    pub(super) fn of(is_listed: &'a AtomicBool) -> Option<Listed<'a>> {
-        let is_first = !is_listed.swap(true, Ordering::Relaxed);
-        is_first.then(|| Listed(is_listed))
-    }
-}
-
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
 /// Counts a stream as long as its request is being served.
-pub(super) struct Counted<'a>(&'a Workers);
+pub(super) struct Counted {
+    common: Arc<Common>,
+    /// It represents its connection in the list of what the workers serve.
+    is_listed: bool,
+}
 
-impl<'a> Counted<'a> {
-    pub(super) fn of(workers: &'a Workers) -> Counted<'a> {
-        workers.enter(Gauge::Streams);
-        Counted(workers)
+impl Counted {
+    pub(super) fn of(common: &Arc<Common>) -> Counted {
+        common.workers.enter(Gauge::Streams);
+        Counted { common: common.clone(), is_listed: !common.is_listed.swap(true, Ordering::Relaxed) }
+    }
+
+    /// The row of its request in the scoreboard.
+    pub(super) fn row(&self) -> Row {
+        match self.is_listed {
+            true => self.common.workers.acquire(),
+            false => self.common.workers.acquire_beside(),
+        }
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.leave(Gauge::Streams);
+        if self.is_listed {
+            self.common.is_listed.store(false, Ordering::Relaxed);
+        }
+        self.common.workers.leave(Gauge::Streams);
     }
 }
 
@@ -93,6 +90,24 @@ pub(super) enum Asked {
     New(Box<ReceivedHead>, Option<KnownHead>),
     /// The request itself, right before its handler.
     Prepared(repeat::Begun),
+    /// Another server was asked for its response.
+    Unfinished(Box<Unfinished>),
+}
+
+/// A request whose response another server was [expected](super::expected) to make.
+pub(super) struct Unfinished {
+    /// If the response was another one, its handler has to go on.
+    pub(super) exchange: Exchange,
+    pub(super) counted: Counted,
+    /// If the response was the expected one: its head is sent, and this has to follow.
+    pub(super) left: Option<(Begun, Body)>,
+}
+
+impl Unfinished {
+    /// Its connection is over.
+    pub(super) fn give_up(mut self) {
+        self.exchange.end(Transfer { received: self.exchange.request.data.head.len(), ..Transfer::default() });
+    }
 }
 
 /// A request whose head has arrived.
@@ -107,32 +122,39 @@ pub(super) struct NewStream {
     pub(super) tick: Option<NonZeroU64>,
 }
 
+impl NewStream {
+    /// Its connection is over.
+    pub(super) fn give_up(self) {
+        if let Asked::Unfinished(unfinished) = self.asked {
+            unfinished.give_up();
+        }
+    }
+}
+
 /// Serves a request, from its head to the end of its response.
 pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
-    let _counted = Counted::of(common.workers);
     let NewStream { stream, asked, ends, tick, .. } = begun;
-    let listed = Listed::of(&common.is_listed);
-    let row = match listed {
-        Some(_) => common.workers.acquire(),
-        None => common.workers.acquire_beside(),
-    };
     let open = Arc::new(stream);
     let so_far = common.wire.lock().traffic();
     let received = Arc::new(AtomicU64::new(0));
-    let mut settled = None;
-    let (mut exchange, known, protocol) = match asked {
-        Asked::Prepared(mut begun) => {
-            settled = begun.settled.take();
-            (Exchange::prepared(begun, row, so_far), None, None)
+    let (mut exchange, known, protocol, left, _counted) = match asked {
+        Asked::Unfinished(unfinished) => {
+            let Unfinished { exchange, counted, left } = *unfinished;
+            (exchange, None, None, left, counted)
+        }
+        Asked::Prepared(begun) => {
+            let counted = Counted::of(&common);
+            (Exchange::prepared(begun, counted.row(), so_far), None, None, None, counted)
         }
         Asked::New(asked, known) => {
+            let counted = Counted::of(&common);
             let mut asked = *asked;
             let protocol = asked.protocol.take();
             let is_tunnel = protocol.is_some();
             let source = (!is_tunnel && !ends).then_some((asked.length, asked.expects));
             let stream = Some(StreamId { number: open.number(), ..common.first });
             let head = Received { head: asked.head.into(), broken: asked.error.map(RefusedHead::Invalid), stream };
-            let mut exchange = Exchange::begin(common.running, &common.client, head, row, so_far);
+            let mut exchange = Exchange::begin(common.running, &common.client, head, counted.row(), so_far);
             let request = &mut exchange.request;
             request.account.tick = tick.inspect(|tick| tick::resume(*tick));
             request.may_prepare_others = known.is_some();
@@ -142,27 +164,22 @@ pub(super) async fn serve(common: Arc<Common>, begun: NewStream) {
                 let source = Source::new(open.clone(), length, expects, rules, received.clone());
                 request.body = RequestBody::new(Box::new(source));
             }
-            (exchange, known, protocol)
+            (exchange, known, protocol, None, counted)
         }
     };
     let is_tunnel = protocol.is_some();
     let request = &mut exchange.request;
     let head_len = request.data.head.len();
     request.interim = Some(open.clone());
-    let expected = match &settled {
-        Some(settled) => expected::begin(&mut exchange, settled, &open).await,
-        None => Expected::Unknown,
-    };
-    let (response, expected) = match expected {
-        Expected::Unknown => (open.unless_gone(respond(&mut exchange, protocol.as_deref())).await, None),
-        Expected::Response(begun, body) => (None, Some((begun, body))),
-        Expected::Gone => (None, None),
+    let mut carried = Transferred { head: 0, body: 0, complete: false };
+    let response = match left {
+        None => open.unless_gone(respond(&mut exchange, protocol.as_deref())).await,
+        Some((begun, body)) => {
+            carried = send_body(&mut exchange.request, &open, begun, body, &common).await;
+            None
+        }
     };
     exchange.request.interim = None;
-    let mut carried = Transferred { head: 0, body: 0, complete: false };
-    if let Some((begun, body)) = expected {
-        carried = send_body(&mut exchange.request, &open, begun, body, &common).await;
-    }
     match response {
         None => {}
         Some(Response { tunnel: Some(tunnel), .. }) if is_tunnel => {

@@ -1,4 +1,5 @@
-//! The futures of a connection's streams. Each is polled only when it was woken.
+//! What a connection's streams wait for: the futures that serve them, and responses that are expected. Each is polled only when it
+//! was woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,24 +7,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use runtime::executor::Timer;
+
+use super::expected::Expecting;
+use super::stream::NewStream;
+
 /// The future of a stream, from its head to its end.
 pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The futures of a connection's streams, and the wakers of whatever else drives it.
+/// How many places a connection keeps while it has no streams.
+const KEPT: usize = 2;
+
+/// What is done for a connection's streams, and the wakers of whatever else drives it.
 pub(super) struct Tasks {
     ready_list: Arc<ReadyList>,
-    places: Vec<Option<Slot>>,
+    places: Vec<Place>,
     free: Vec<usize>,
+    /// How many of the others have a future.
+    futures: usize,
     /// The places to poll in this round.
     round: Vec<usize>,
+    /// Requests whose responses were expected, and that need a future now.
+    unfinished: Vec<NewStream>,
 }
 
-struct Slot {
-    task: Task,
+/// What is done for a stream.
+enum Work {
+    Future(Task),
+    Expecting(Expecting),
+}
+
+/// A place for a stream.
+struct Place {
+    work: Option<Work>,
     /// Smaller values go first (RFC 9218).
     urgency: u8,
     wake_event: Arc<WakeEvent>,
     waker: Waker,
+    /// For responses that are expected here.
+    timer: Timer,
 }
 
 /// The tasks that were woken.
@@ -39,7 +61,7 @@ struct Ready {
     sleeper: Option<Waker>,
 }
 
-/// The waker of one task.
+/// The waker of one place.
 struct WakeEvent {
     ready_list: Arc<ReadyList>,
     place: usize,
@@ -94,7 +116,14 @@ impl Outside {
 
 impl Tasks {
     pub(super) fn new() -> Tasks {
-        Tasks { ready_list: Arc::default(), places: Vec::new(), free: Vec::new(), round: Vec::new() }
+        Tasks {
+            ready_list: Arc::default(),
+            places: Vec::new(),
+            free: Vec::new(),
+            futures: 0,
+            round: Vec::new(),
+            unfinished: Vec::new(),
+        }
     }
 
     /// A waker for code that is polled beside the streams.
@@ -111,16 +140,47 @@ impl Tasks {
         self.free.len() == self.places.len()
     }
 
-    /// Adds a task. The next round polls it before less urgent ones, which have greater numbers.
+    /// Whether nothing but expected responses is waited for.
+    pub(super) fn only_expect(&self) -> bool {
+        self.futures == 0
+    }
+
+    /// Adds the future of a stream. The next round polls it before less urgent ones, which have greater numbers.
     pub(super) fn add(&mut self, task: Task, urgency: u8) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
+        self.futures += 1;
+        self.put(Work::Future(task), urgency);
+    }
+
+    /// Adds a response that is expected.
+    pub(super) fn expect(&mut self, expecting: Expecting) {
+        let urgency = expecting.urgency();
+        self.put(Work::Expecting(expecting), urgency);
+    }
+
+    fn put(&mut self, work: Work, urgency: u8) {
+        let at = self.free.pop().unwrap_or_else(|| {
+            let wake_event = self.wake_event(self.places.len());
+            let waker = Waker::from(wake_event.clone());
+            self.places.push(Place { work: None, urgency, wake_event, waker, timer: Timer::default() });
             self.places.len() - 1
         });
-        let wake_event = self.wake_event(place);
-        let waker = Waker::from(wake_event.clone());
-        waker.wake_by_ref();
-        self.places[place] = Some(Slot { task, urgency, wake_event, waker });
+        let place = &mut self.places[at];
+        (place.work, place.urgency) = (Some(work), urgency);
+        place.waker.wake_by_ref();
+    }
+
+    /// Takes the requests whose responses were not the expected ones, or that could not be sent at once.
+    pub(super) fn take_unfinished(&mut self) -> Vec<NewStream> {
+        std::mem::take(&mut self.unfinished)
+    }
+
+    /// Gives memory back while there are no streams.
+    pub(super) fn rest(&mut self) {
+        if self.is_empty() && self.places.len() > KEPT {
+            self.places = self.places.drain(..KEPT).collect();
+            self.free = (0..KEPT).collect();
+            self.round = Vec::new();
+        }
     }
 
     /// Polls the tasks that were woken. `all`: polls every task, because their wakers may not have been called.
@@ -131,7 +191,7 @@ impl Tasks {
             self.round.extend(0..self.places.len());
         }
         let places = &self.places;
-        let urgency = |at: &usize| places.get(*at).and_then(Option::as_ref).map(|place| place.urgency);
+        let urgency = |at: &usize| places.get(*at).map(|place| place.urgency);
         self.round.sort_by_key(urgency);
         for at in 0..self.round.len() {
             self.poll_one(self.round[at]);
@@ -140,13 +200,27 @@ impl Tasks {
     }
 
     fn poll_one(&mut self, at: usize) {
-        let Some(place @ Some(_)) = self.places.get_mut(at) else { return };
-        let Some(Slot { task, wake_event, waker, .. }) = place else { return };
+        // Some waker may have outlived its stream.
+        let Some(Place { work, wake_event, waker, timer, .. }) = self.places.get_mut(at) else { return };
         wake_event.is_rung.store(false, Ordering::Release);
-        if task.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
-            *place = None;
-            self.free.push(at);
+        let mut cx = Context::from_waker(waker);
+        match work {
+            None => return,
+            Some(Work::Future(task)) => {
+                if task.as_mut().poll(&mut cx).is_pending() {
+                    return;
+                }
+                *work = None;
+                self.futures -= 1;
+            }
+            Some(Work::Expecting(expecting)) => {
+                let Poll::Ready(answer) = expecting.poll(&mut cx, timer) else { return };
+                if let Some(Work::Expecting(expecting)) = work.take() {
+                    self.unfinished.extend(expecting.finish(&answer));
+                }
+            }
         }
+        self.free.push(at);
     }
 
     /// Waits until a task or `outside` is woken; ready at once if one already was.

@@ -5,12 +5,13 @@
 //! first, and send one frame at a time while others wait.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http::h2::{At, Connection, FieldList, Gone, Reason};
+use http::h2::{At, Connection, FieldList, Gone, HeadWriter, Reason};
 
 use crate::message::buffers;
 use crate::transport::endpoint::Transport;
@@ -200,6 +201,28 @@ impl State {
     /// Bytes sent so far.
     pub(super) fn sent(&self) -> u64 {
         self.carried.0
+    }
+
+    /// Sends a head and the whole body after it, for which there is [room](Self::has_room). Returns the size of the head's
+    /// fields in bytes, without compression; `None`: the stream has ended.
+    pub(super) fn respond(
+        &mut self,
+        at: At,
+        status: u16,
+        body: &[u8],
+        write: impl FnOnce(&mut HeadWriter<'_>),
+    ) -> Option<u64> {
+        let mut size = 0;
+        let sent: Result<bool, Infallible> = self.protocol.head(at, status, body.is_empty(), |writer| {
+            write(writer);
+            size = writer.size();
+            Ok(())
+        });
+        let is_sent = sent.unwrap_or_else(|never| match never {});
+        if is_sent && !body.is_empty() {
+            self.protocol.data(at, body, true);
+        }
+        is_sent.then_some(size)
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, transport: &dyn Transport) -> Poll<io::Result<()>> {
