@@ -123,7 +123,7 @@ pub(crate) struct Repeat {
     /// The client of nobody's request, while the request has a client.
     nobody: Option<Arc<Client>>,
     /// The variables that each request has anew, unless the configuration has set or removed them.
-    renewed: Vec<(&'static str, WriteVariable)>,
+    renewed: Vec<(&'static str, usize, WriteVariable)>,
 }
 
 /// The content of a response that may be sent again.
@@ -487,9 +487,7 @@ impl<'a> Recall<'a> {
             Repeated::Stored(kept) => kept.renew(&mut request, &mut repeat.head)?,
             content => {
                 let body = content.of(&request)?;
-                if let SentHead::Http1 { .. } = repeat.head {
-                    with_date(request.account.time, |date| repeat.head.tell(date));
-                }
+                with_date(request.account.time, |date| repeat.head.tell(date));
                 body
             }
         };
@@ -542,13 +540,14 @@ fn is_plain(client: &Client) -> bool {
     !client.is_misdirected() && client.announced() == Announced::Nobody && !runtime::log_levels::are_changed()
 }
 
-/// The variables that each request has anew, as far as this request has its own in them.
-fn renewed(request: &Request) -> Vec<(&'static str, WriteVariable)> {
+/// The variables that each request has anew, as far as this request has its own in them, and where they are.
+fn renewed(request: &Request) -> Vec<(&'static str, usize, WriteVariable)> {
     let is_own = |name: &str| {
         request.own_variables.iter().any(|(own, value)| *own == name && request.env.get(name) == Some(value))
     };
     let all = request.hooks.own_variables.iter();
-    all.filter(|(name, _)| is_own(name)).copied().collect()
+    let own = all.filter(|(name, _)| is_own(name));
+    own.filter_map(|(name, write)| Some((*name, request.env.place(name)?, *write))).collect()
 }
 
 /// Whether the file and the way to it are as they were, by the same questions that the phases ask.
@@ -651,8 +650,8 @@ impl Repeat {
 
     /// Gives a request the variables that each request has anew.
     fn renew(&self, request: &mut Request) {
-        for (name, write) in &self.renewed {
-            request.renew_own_variable(name, *write);
+        for (name, place, write) in &self.renewed {
+            request.renew_own_variable(name, *place, *write);
         }
     }
 

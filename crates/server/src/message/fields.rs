@@ -133,6 +133,14 @@ impl Fields {
         self.0.iter().position(|(have, _)| is_same(have, name))
     }
 
+    /// The same, for a name that is at this place unless the list has changed.
+    pub(crate) fn place_near(&self, name: &str, place: usize) -> Option<usize> {
+        match self.0.get(place) {
+            Some((have, _)) if is_same(have, name) => Some(place),
+            _ => self.place(name),
+        }
+    }
+
     /// The value at a place, if it is a string of its own.
     pub(crate) fn own_mut(&mut self, place: usize) -> Option<&mut String> {
         match self.0.get_mut(place) {

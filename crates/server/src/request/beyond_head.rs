@@ -51,8 +51,8 @@ impl Request {
     }
 
     /// Gives such a variable, which is there, a new value.
-    pub(crate) fn renew_own_variable(&mut self, name: &'static str, write: WriteVariable) {
-        let Some(place) = self.env.place(name) else { return };
+    pub(crate) fn renew_own_variable(&mut self, name: &'static str, place: usize, write: WriteVariable) {
+        let Some(place) = self.env.place_near(name, place) else { return };
         let Some(text) = self.env.own_mut(place) else { return };
         let mut value = std::mem::take(text);
         value.clear();

@@ -24,8 +24,12 @@ pub(crate) enum SentHead {
         /// The client's wish for the connection.
         wish: Persistence,
     },
-    /// The fields without Date, and without compression.
-    Http2(FieldList),
+    Http2 {
+        /// The fields without compression, and without the one that tells the present.
+        fields: FieldList,
+        /// The name and the value of that one: the date, or the age of a stored response.
+        present: (&'static str, Vec<u8>),
+    },
     /// Each request has another one.
     Another,
 }
@@ -52,14 +56,23 @@ impl SentHead {
         text[present.clone()] == *value.as_bytes()
     }
 
-    /// Tells the present in a head of HTTP/1. `false`: there is no room for as much text.
+    /// Tells the present. `false`: there is no room for as much text.
     pub(super) fn tell(&mut self, now: &[u8]) -> bool {
-        let SentHead::Http1 { text, present, .. } = self else { return false };
-        let has_room = present.len() == now.len();
-        if has_room {
-            text[present.clone()].copy_from_slice(now);
+        match self {
+            SentHead::Http1 { text, present, .. } => {
+                let has_room = present.len() == now.len();
+                if has_room {
+                    text[present.clone()].copy_from_slice(now);
+                }
+                has_room
+            }
+            SentHead::Http2 { present: (_, value), .. } => {
+                value.clear();
+                value.extend_from_slice(now);
+                true
+            }
+            SentHead::Another => false,
         }
-        has_room
     }
 
     /// Like [`write`](Self::write), with this date, which is as long as that of the head.
@@ -94,23 +107,35 @@ impl SentHead {
         }
     }
 
-    /// That of a response over HTTP/2. `None`: it cannot be sent again, as one whose age would change.
+    /// That of a response over HTTP/2. `None`: it cannot be sent again.
     pub(crate) fn http2(request: &Request, length: Option<u64>) -> Option<SentHead> {
-        if request.stored.is_some() {
-            return None;
-        }
-        let mut recorder = Recorder { fields: FieldList::default(), length };
+        let present = if request.stored.is_some() { "age" } else { "date" };
+        let mut recorder = Recorder { fields: FieldList::default(), present: (present, Vec::new()), length };
         request.fields_out(&mut recorder).ok()?;
-        let fields = recorder.fields;
+        let Recorder { fields, present, .. } = recorder;
         let is_whole = fields.text().is_some() && fields.check_trailers().is_ok();
-        is_whole.then_some(SentHead::Http2(fields))
+        is_whole.then_some(SentHead::Http2 { fields, present })
+    }
+
+    /// The fields of a head of HTTP/2, the one that tells the present first.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let all = match self {
+            SentHead::Http2 { fields, present: (name, value) } => Some(((name.as_bytes(), &value[..]), fields)),
+            SentHead::Http1 { .. } | SentHead::Another => None,
+        };
+        all.into_iter().flat_map(|(present, fields)| std::iter::once(present).chain(fields.iter()))
+    }
+
+    /// Those that do not tell the present.
+    pub(crate) fn lasting_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields().skip(1)
     }
 
     /// How much memory it takes, in bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             SentHead::Http1 { text, .. } => text.len(),
-            SentHead::Http2(fields) => fields.text().map_or(usize::MAX, <[u8]>::len),
+            SentHead::Http2 { fields, .. } => fields.text().map_or(usize::MAX, <[u8]>::len),
             SentHead::Another => 0,
         }
     }
@@ -132,15 +157,19 @@ fn only(mut places: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> 
 /// Records the fields of a response.
 struct Recorder {
     fields: FieldList,
+    /// The field that tells the present: it stands apart.
+    present: (&'static str, Vec<u8>),
     /// The length of the body, if the head states it.
     length: Option<u64>,
 }
 
 impl FieldSink for Recorder {
     fn field(&mut self, name: &str, value: &[u8]) -> Result<(), BadField> {
-        let name = name.to_ascii_lowercase();
-        if name != "date" && !http::h2::concerns_http1(&name) {
-            self.fields.push(name.as_bytes(), value.trim_ascii(), usize::MAX);
+        let (name, value) = (name.to_ascii_lowercase(), value.trim_ascii());
+        match &mut self.present {
+            (present, last) if name == *present => *last = value.to_vec(),
+            _ if http::h2::concerns_http1(&name) => {}
+            _ => self.fields.push(name.as_bytes(), value, usize::MAX),
         }
         Ok(())
     }

@@ -48,7 +48,9 @@ impl Expecting {
         let stream::Asked::Prepared(begun) = &mut new.asked else { return Err(new) };
         let Some(settled) = begun.settled.take() else { return Err(new) };
         let request = &mut begun.request;
-        let Some(asked) = settled.known.clone().ask(request.client.ip(), request.account.start) else {
+        let known = Some(&settled.known).filter(|_| matches!(settled.head, SentHead::Http2 { .. }));
+        let asked = known.and_then(|known| known.clone().ask(request.client.ip(), request.account.start));
+        let Some(asked) = asked else {
             request.begin_at_handler(Recurrence::None);
             return Err(new);
         };
@@ -103,9 +105,7 @@ impl Expecting {
         let status = request.response.status();
         let write = |writer: &mut http::h2::HeadWriter<'_>| {
             writer.field_again(b"date", date);
-            if let SentHead::Http2(fields) = &settled.head {
-                fields.iter().for_each(|(name, value)| writer.field_again(name, value));
-            }
+            settled.head.lasting_fields().for_each(|(name, value)| writer.field_again(name, value));
         };
         let sent = stream.respond(status, content, largest, write);
         let left = sent

@@ -16,7 +16,6 @@ use crate::exchange::{Exchange, Transfer};
 use crate::message::response::Body;
 use crate::message::sent::Persist;
 use crate::request::StreamId;
-use crate::request::fields_out::with_date;
 
 /// A request without a body, whose fields the protocol has just read, on its way to the response that an earlier one had.
 pub(super) struct Repeating<'c> {
@@ -93,7 +92,7 @@ impl<'c> Repeating<'c> {
             }
             _ => None,
         };
-        match body.filter(|_| matches!(again.repeat.head, SentHead::Http2(_))) {
+        match body.filter(|_| matches!(again.repeat.head, SentHead::Http2 { .. })) {
             Some(body) => Some((again, body)),
             None => {
                 again.leave();
@@ -105,10 +104,7 @@ impl<'c> Repeating<'c> {
     fn answer(&self, state: &mut State, Again { mut request, repeat: again, .. }: Again, body: &Bytes) {
         let (common, at) = (self.common, self.at);
         let sent = state.respond(at, request.response.status(), body, |writer| {
-            with_date(request.account.time, |date| writer.field_again(b"date", date));
-            if let SentHead::Http2(fields) = &again.head {
-                fields.iter().for_each(|(name, value)| writer.field_again(name, value));
-            }
+            again.head.fields().for_each(|(name, value)| writer.field_again(name, value));
         });
         request.account.sent.keepalive = true;
         request.account.sent.head = Some((again.delimiter, Persist { keep: true, announce: None }));
