@@ -69,6 +69,7 @@ First steps:
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md
   tsubame-lab run mpm --out bench-mpm      the same for the multi-processing modules
   tsubame-lab run tls --out bench-tls      the same for TLS and HTTP/2
+  tsubame-lab run proxies --out bench-proxies  requests that are passed on, stored and balanced
   tsubame-lab run many-hosts --out bench-many  hosts, maps, redirects and certificates by the thousand
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
   tsubame-lab run perl --out bench-perl    the same for Perl that stays in memory
@@ -165,6 +166,13 @@ pub(crate) enum ExperimentCommand {
     /// X25519, AES with 128 bits.
     #[command(after_help = TLS_EXAMPLES)]
     Tls(RunOptions),
+    /// Proxies: requests passed on, over TLS and HTTP/2, stored, and balanced while origins fail, beside nginx, HAProxy, h2o,
+    /// Varnish, caddy and Apache
+    ///
+    /// Each server gets one core, the load generator and the origins (nginx) another. The origins' CPU time is not the
+    /// server's.
+    #[command(after_help = PROXIES_EXAMPLES)]
+    Proxies(RunOptions),
     /// Large configurations: hosts, rewrite maps, redirects and certificates by the thousand, beside nginx and Apache
     ///
     /// Each server gets one core, the load generator another. For each size: the time to the first response, memory, and requests per
@@ -212,6 +220,7 @@ impl ExperimentCommand {
             Self::Http(options) => (&experiment::HTTP, options),
             Self::Mpm(options) => (&experiment::MPM, options),
             Self::Tls(options) => (&experiment::TLS, options),
+            Self::Proxies(options) => (&experiment::PROXIES, options),
             Self::ManyHosts(options) => (&experiment::MANY_HOSTS, options),
             Self::Cgi(options) => (&experiment::CGI, options),
             Self::Perl(options) => (&experiment::PERL, options),
@@ -258,6 +267,14 @@ Examples:
   tsubame-lab run tls --rounds 3 --seconds 8 --out DIR
 
 Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.";
+
+const PROXIES_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run proxies --workloads proxy-small,proxy-stored --subjects tsubame-percore,nginx,varnish
+  tsubame-lab run proxies --workloads proxy-killed,proxy-halted --rounds 3 --seconds 10 --out DIR
+
+Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.
+It needs nginx, which is the origin. Servers that are not here are listed under \"Not measured\".";
 
 const MANY_HOSTS_EXAMPLES: &str = "\
 Examples:

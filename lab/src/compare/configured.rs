@@ -153,6 +153,7 @@ impl Starter {
             descriptors: self.descriptors,
             account: None,
             identity: None,
+            origins: None,
             many: None,
             apache: None,
         })

@@ -108,6 +108,7 @@ impl<'a> Traced<'a> {
             descriptors: 1024,
             account: None,
             identity: request.protocol.tls().map(|_| setup.identity.clone()),
+            origins: None,
             many: None,
             apache: setup.apache.clone(),
         };

@@ -18,10 +18,11 @@ pub(crate) struct Experiment {
 }
 
 /// Every experiment.
-pub(crate) static EXPERIMENTS: [&Experiment; 12] = [
+pub(crate) static EXPERIMENTS: [&Experiment; 13] = [
     &HTTP,
     &MPM,
     &TLS,
+    &PROXIES,
     &MANY_HOSTS,
     &CGI,
     &PERL,
@@ -55,6 +56,14 @@ pub(crate) static TLS: Experiment = Experiment {
     title: "Benchmarks of TLS and HTTP/2",
     workloads: &workloads::tls::WORKLOADS,
     method: TLS_METHOD,
+};
+
+/// Requests that are passed on, stored, and spread over several servers.
+pub(crate) static PROXIES: Experiment = Experiment {
+    id: "proxies",
+    title: "Benchmarks of proxies",
+    workloads: &workloads::proxies::WORKLOADS,
+    method: PROXIES_METHOD,
 };
 
 /// Hosts, lines and certificates by the thousand.
@@ -192,6 +201,23 @@ the same; they verify nothing. Sessions are resumed by tickets, which every serv
 full all the same are among the reasons to doubt a run. HTTP/2 is agreed on by ALPN, and the bodies of all its responses \
 are compared. Errors are failed connections and handshakes, timeouts and statuses above 399, of all rounds together. \
 Idle connections have made one request each and rested for a second; memory is the proportional set size of all processes of the server.";
+
+const PROXIES_METHOD: &str = "\
+Each server has one core to itself; the load generator (one thread) has another, together with the origins, which are \
+nginx in one process each, reached over TCP on the loopback. What origins use is not counted as the server's. The \
+servers take turns: each is started, checked (the bytes of two responses), warmed up for a second, measured and stopped \
+before the next one, and only then comes the next round. Figures are medians over the rounds; ratios are those of the \
+medians, and their intervals come from the ratios of each round. **req per CPU-s** is requests per second of CPU time \
+that all processes of the server used; it is the figure to compare. Every server keeps its connections to the origin, \
+adds X-Forwarded-For, and has no access log. Over TLS all show the same certificate, and both sides are TLS 1.3 with \
+TLS_AES_128_GCM_SHA256; a proxy verifies the origin's certificate and name. From the store come responses that are fresh \
+for a day; nginx, Apache and Tsubame store in files, Varnish in memory. *New connections* are those that the origin has \
+accepted from a server since its start, counted by the origin. Where origins fail, requests come on a constant \
+schedule, whether or not those before were answered, and a latency counts from the moment at which a request was due. A \
+second begins with a quarter in which all origins are well; then one stands still, or stands still for 50 ms and is then \
+killed, so that it takes requests with it; in the last quarter it is back. Balancers choose the origin with the fewest \
+requests, and let one rest for a second after it failed. Errors are connections refused or reset, statuses above 399, and \
+requests without a response after five seconds, of all rounds together.";
 
 const MANY_HOSTS_METHOD: &str = "\
 Each server has one core to itself, the load generator (one thread, 16 connections) another; both stay there. The \
@@ -334,8 +360,9 @@ mod tests {
 
     #[test]
     fn only_those_who_take_part_are_subjects() {
-        assert_eq!(HTTP.subjects().count(), SUBJECTS.len() - 1);
-        assert!(HTTP.subjects().all(|subject| subject.id != "floor-spawn"));
+        let elsewhere = ["floor-spawn", "haproxy", "varnish"];
+        assert_eq!(HTTP.subjects().count(), SUBJECTS.len() - elsewhere.len());
+        assert!(HTTP.subjects().all(|subject| !elsewhere.contains(&subject.id)));
         assert!(SEEDS.iter().all(|seed| Experiment::find(seed.id).is_some_and(|found| std::ptr::eq(found, *seed))));
         assert!(TLS.subjects().any(|subject| subject.id == "floor"));
         let own = ["floor", "tsubame-", "apache-"];

@@ -64,7 +64,17 @@ pub(crate) enum Profile {
     PhpKept,
     /// Bare, with everything passed on to an HTTP server over connections that stay open.
     Proxied,
-    /// The same, with responses that are stored in files.
+    /// The same; clients speak TLS.
+    ProxiedTls,
+    /// The same with HTTP/2.
+    ProxiedHttp2,
+    /// The same in the clear; the HTTP server speaks TLS, and its certificate is verified.
+    ProxiedToTls,
+    /// In the clear on both sides, with 100 children.
+    ProxiedChildren,
+    /// In the clear on both sides, with three HTTP servers, of which the one with the fewest requests is next.
+    Balanced,
+    /// Everything is passed on to one, with responses that are stored in files.
     Cached,
     /// Bare, with one process of mod_fcgid.
     OneBackend,
@@ -119,7 +129,12 @@ impl Profile {
             Self::PhpFpm => ("php-fpm", "php-fpm"),
             Self::PhpKept => ("php-kept", "php-fpm, connections kept"),
             Self::Proxied => ("proxied", ""),
-            Self::Cached => ("cached", ""),
+            Self::ProxiedTls => ("proxied-tls", ""),
+            Self::ProxiedHttp2 => ("proxied-http2", ""),
+            Self::ProxiedToTls => ("proxied-to-tls", ""),
+            Self::ProxiedChildren => ("proxied-children", ""),
+            Self::Balanced => ("balanced", ""),
+            Self::Cached => ("cached", "from the store"),
             Self::OneBackend => ("one-backend", "mod_fcgid"),
             Self::FourWorkers => ("four-workers", "MaxRequestWorkers 4"),
             Self::Unconfigured => ("unconfigured", ""),
@@ -130,6 +145,30 @@ impl Profile {
             Self::ManyMapped => ("many-mapped", ""),
             Self::ManyRedirects => ("many-redirects", ""),
             Self::ManyCertificates => ("many-certificates", ""),
+        }
+    }
+
+    /// Whether all clients speak TLS, with one certificate for all of the server.
+    pub(crate) fn has_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::ProxiedTls) || self.has_http2()
+    }
+
+    /// Whether they may speak HTTP/2.
+    pub(crate) fn has_http2(self) -> bool {
+        matches!(self, Self::Http2 | Self::ProxiedHttp2)
+    }
+
+    /// How many HTTP servers requests are passed on to.
+    pub(crate) fn origins(self) -> usize {
+        match self {
+            Self::Proxied
+            | Self::ProxiedTls
+            | Self::ProxiedHttp2
+            | Self::ProxiedToTls
+            | Self::ProxiedChildren
+            | Self::Cached => 1,
+            Self::Balanced => 3,
+            _ => 0,
         }
     }
 }

@@ -42,6 +42,9 @@ pub(crate) struct Site {
     pub(crate) account: Option<Account>,
     /// The server's certificate and key, if it speaks TLS.
     pub(crate) identity: Option<Identity>,
+    /// The servers to which it passes requests on over TCP, which are not part of it. Without any, one behind a Unix
+    /// socket belongs to it, if its configuration passes requests on.
+    pub(crate) origins: Option<Origins>,
     /// Hosts, lines or certificates by the thousand, if that is what is measured.
     pub(crate) many: Option<Many>,
     /// Apache's configuration and modules, if it is installed.
@@ -58,6 +61,15 @@ impl Site {
     pub(crate) fn scripts(&self) -> Option<&Path> {
         self.script.as_deref().and_then(Path::parent)
     }
+}
+
+/// The servers behind a proxy.
+#[derive(Clone, Debug)]
+pub(crate) struct Origins {
+    /// Where they listen.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Their certificate and key, if they speak TLS.
+    pub(crate) identity: Option<Identity>,
 }
 
 /// Hosts, lines or certificates by the thousand.
@@ -114,6 +126,7 @@ pub(crate) fn example_site(profile: Profile) -> Site {
         descriptors: 20_000,
         account: Some(Account { user: "www-data", group: "www-data", uid: 33, gid: 33 }),
         identity: None,
+        origins: None,
         many: None,
         apache: None,
     }

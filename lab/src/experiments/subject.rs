@@ -1,13 +1,13 @@
 //! The subjects: the table of servers. One code path starts them all; only configuration differs.
 
-use crate::experiments::config::{apache, caddy, h2o, lighttpd, nginx};
+use crate::experiments::config::{apache, caddy, h2o, haproxy, lighttpd, nginx, varnish};
 use crate::experiments::program::{APACHE, NGINX, Program};
 use crate::experiments::recipe::Recipe;
 use crate::experiments::site::Site;
 use crate::machine::error::{Error, Result};
 
 /// The table.
-pub(crate) static SUBJECTS: [Subject; 15] = [
+pub(crate) static SUBJECTS: [Subject; 17] = [
     Subject {
         id: "floor",
         title: "floor (bare epoll loop)",
@@ -91,6 +91,20 @@ pub(crate) static SUBJECTS: [Subject; 15] = [
         program: Program::System { names: &["caddy"], package: "caddy" },
         version: &["version"],
         recipe: caddy::recipe,
+    },
+    Subject {
+        id: "haproxy",
+        title: "HAProxy",
+        program: Program::System { names: &["haproxy"], package: "haproxy" },
+        version: &["-v"],
+        recipe: haproxy::recipe,
+    },
+    Subject {
+        id: "varnish",
+        title: "Varnish",
+        program: Program::System { names: &["varnishd"], package: "varnish" },
+        version: &["-V"],
+        recipe: varnish::recipe,
     },
     Subject {
         id: "apache-prefork",

@@ -87,6 +87,10 @@ pub(crate) enum LoadShape {
     Queue(Queue),
     /// Requests for scripts that need much memory, and at the same time for the small file at a fixed rate.
     MemoryPressure(MemoryPressure),
+    /// Requests over connections that stay for a few only, to a server that has just started and passes them on.
+    Reuse(Reuse),
+    /// Requests at a fixed rate to a server whose origins fail in turn.
+    Faults(Faults),
     /// Requests at full speed to a server with many hosts, lines or certificates.
     Many {
         /// How many, each measured.
@@ -209,6 +213,39 @@ pub(crate) struct MemoryPressure {
     pub(crate) files_per_second: u32,
 }
 
+/// Requests that children pass on, and the connections that this takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reuse {
+    /// How many children the server has.
+    pub(crate) children: u32,
+    /// How many clients there are at a time.
+    pub(crate) clients: u32,
+    /// Requests after which a client closes its connection and opens another one, which any child may accept.
+    pub(crate) per_connection: u32,
+    /// The number of requests in all.
+    pub(crate) requests: u32,
+}
+
+/// Requests that may be repeated, while one origin after the other fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    /// How many connections share the rate.
+    pub(crate) connections: u32,
+    /// Requests per second in all.
+    pub(crate) per_second: u32,
+    /// What happens to the origins.
+    pub(crate) fault: Fault,
+}
+
+/// What happens to an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is killed, with the requests that it has, and started again.
+    Killed,
+    /// It stands still for a while.
+    Halted,
+}
+
 /// The connections of each kind in a crowd.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MixedConnections {
@@ -257,6 +294,8 @@ impl Workload {
             LoadShape::MixedConnections(crowd) => std::slice::from_ref(&crowd.idle),
             LoadShape::MemoryPressure(memory_pressure) => std::slice::from_ref(&memory_pressure.clients),
             LoadShape::Queue(queue) => std::slice::from_ref(&queue.requests),
+            LoadShape::Reuse(reuse) => std::slice::from_ref(&reuse.clients),
+            LoadShape::Faults(faults) => std::slice::from_ref(&faults.connections),
         }
     }
 }

@@ -6,5 +6,6 @@ pub(crate) mod many;
 pub(crate) mod memory;
 pub(crate) mod mpm;
 pub(crate) mod perl;
+pub(crate) mod proxies;
 pub(crate) mod seeds;
 pub(crate) mod tls;

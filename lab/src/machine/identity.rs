@@ -38,9 +38,15 @@ impl Identity {
         let (certificate, key) = made.context(|| "make a certificate".to_owned())?;
         let file = |what: &str| directory.join(format!("{name}.{what}.pem"));
         let made = Self { certificate: file("certificate"), key: file("key") };
+        write_file(made.both(), certificate.clone() + &key)?;
         write_file(&made.certificate, certificate)?;
         write_file(&made.key, key)?;
         Ok(made)
+    }
+
+    /// The file with both, for programs that take one file.
+    pub(crate) fn both(&self) -> PathBuf {
+        self.key.with_extension("both.pem")
     }
 }
 
@@ -60,10 +66,7 @@ mod tests {
     fn a_generated_certificate_can_be_verified_and_shown() {
         let scratch = Scratch::new().unwrap();
         let made = Identity::make(scratch.path()).unwrap();
-        let both = scratch.path().join("both.pem");
-        let text = [&made.certificate, &made.key].map(|path| std::fs::read_to_string(path).unwrap()).concat();
-        std::fs::write(&both, text).unwrap();
-        let tls = Tls { trust: Trust::File(made.certificate), identity: Some(both), ..Tls::to(NAME) };
+        let tls = Tls { trust: Trust::File(made.certificate.clone()), identity: Some(made.both()), ..Tls::to(NAME) };
         assert!(tls.client().is_ok());
         let error = Tls { trust: Trust::File(made.key), ..Tls::to(NAME) }.client().unwrap_err().to_string();
         assert!(error.contains("no certificate in it"), "{error}");

@@ -26,6 +26,10 @@ pub(crate) struct LaunchOptions {
     #[arg(long, value_name = "A,B", value_delimiter = ',', required = true)]
     pub(crate) cores: Vec<usize>,
 
+    /// End at once with the laboratory, even while standing still
+    #[arg(long)]
+    pub(crate) kill: bool,
+
     /// Program and arguments
     #[arg(trailing_var_arg = true, required = true)]
     pub(crate) command: Vec<OsString>,
@@ -44,11 +48,21 @@ pub(crate) fn command(groups: &[PathBuf], cores: &[usize], program: &Path) -> Re
     Ok(command)
 }
 
+/// The same for a program that may stand still (SIGSTOP) when the laboratory ends, and then takes no other signal than
+/// SIGKILL.
+pub(crate) fn command_to_kill(cores: &[usize], program: &Path) -> Result<Command> {
+    let lab = std::env::current_exe().context(|| "find the laboratory's own program".to_owned())?;
+    let mut command = Command::new(lab);
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    command.args(["launch", "--kill", "--cores", &cores.join(","), "--"]).arg(program);
+    Ok(command)
+}
+
 /// Arranges this process and executes the command; returns only on failure.
 pub(crate) fn exec(options: &LaunchOptions) -> Result<()> {
     // A server must not outlive an interrupted laboratory.
-    set_parent_process_death_signal(Some(Signal::TERM))
-        .context(|| "ask for a signal when the laboratory ends".to_owned())?;
+    let signal = if options.kill { Signal::KILL } else { Signal::TERM };
+    set_parent_process_death_signal(Some(signal)).context(|| "ask for a signal when the laboratory ends".to_owned())?;
     for group in &options.groups {
         write_file(group, std::process::id().to_string())?;
     }

@@ -1,9 +1,11 @@
 //! One measurement: start a server, check that it answers correctly, warm it up, measure, stop it.
 
+mod faults;
 mod many;
 mod memory_pressure;
 mod probe;
 mod queue;
+mod reuse;
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -11,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::experiments::config::origin;
 use crate::experiments::installation::Installation;
 use crate::experiments::profile::Profile;
 use crate::experiments::recipe::Recipe;
-use crate::experiments::site::{Account, Many, Site};
+use crate::experiments::site::{self, Account, Many, Site};
 use crate::experiments::subject::Subject;
 use crate::experiments::workload::{DOCUMENTS, LoadShape, MixedConnections, Protocol, SMALL};
 use crate::experiments::workloads::many::{CLIENTS, host};
@@ -31,6 +34,7 @@ use crate::machine::scratch::Scratch;
 use crate::measure::generator::{Counts, LoadRun};
 use crate::measure::idle_connections::{IdleConnections, IdleLoad, Manner, fresh, subprocesses_for};
 use crate::measure::monitor::Monitor;
+use crate::measure::origins::Origins;
 use crate::measure::reading::Reading;
 use crate::measure::results::Errors;
 use crate::measure::results::{Configuration, FRESH_LIMIT, Load, Measure, Memory};
@@ -132,12 +136,13 @@ impl Bench {
     pub(crate) fn measure(&self, trial: &Trial<'_>) -> Result<(Measure, Configuration)> {
         let site = self.site(trial)?;
         let recipe = (trial.subject.recipe)(&site)?;
-        let configuration = describe(trial, &recipe);
+        let configuration = describe(trial, &recipe, &site);
         let cores = match trial.shape.has_all_cores() {
             true => self.cores.both(),
             false => vec![self.cores.server],
         };
-        let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?;
+        let origins = Origins::start(&site, self.cores.generator)?;
+        let server = Server::start(&self.accounting, &cores, trial.program, &recipe, &site)?.before(origins);
         let measure = self.take(&server, &site, trial);
         // If the server is gone, this is the reason for any other error.
         server.check_alive(&site)?;
@@ -168,6 +173,8 @@ impl Bench {
             }
             LoadShape::MixedConnections(crowd) => self.mixed_connections(server, site, crowd).map(Measure::from),
             LoadShape::Queue(queue) => self.queue(server, site, queue).map(Measure::from),
+            LoadShape::Reuse(reuse) => self.reuse(server, site, reuse).map(Measure::from),
+            LoadShape::Faults(faults) => self.faults(server, site, faults, trial.seconds).map(Measure::from),
             LoadShape::MemoryPressure(memory_pressure) => {
                 self.memory_pressure(server, site, memory_pressure, trial.seconds).map(Measure::from)
             }
@@ -213,7 +220,8 @@ impl Bench {
             },
             descriptors: self.descriptors,
             account: self.account.clone(),
-            identity: self.identity(trial.profile)?.or(first),
+            identity: self.identity(trial.profile.has_tls())?.or(first),
+            origins: self.origins(trial.profile)?,
             many,
             apache: self.apache.clone(),
         })
@@ -240,9 +248,17 @@ impl Bench {
         Ok(Many { count, identities })
     }
 
+    /// The places of the servers behind a proxy.
+    fn origins(&self, profile: Profile) -> Result<Option<site::Origins>> {
+        let free = |_| free_port(IpAddr::V4(Ipv4Addr::LOCALHOST)).map(|port| (Ipv4Addr::LOCALHOST, port).into());
+        let addresses = (0..profile.origins()).map(free).collect::<Result<Vec<SocketAddr>>>()?;
+        let identity = self.identity(profile == Profile::ProxiedToTls)?;
+        Ok((!addresses.is_empty()).then_some(site::Origins { addresses, identity }))
+    }
+
     /// The certificate for servers that speak TLS, made on first use.
-    fn identity(&self, profile: Profile) -> Result<Option<Identity>> {
-        if !matches!(profile, Profile::Tls | Profile::Http2) {
+    fn identity(&self, is_wanted: bool) -> Result<Option<Identity>> {
+        if !is_wanted {
             return Ok(None);
         }
         if let Some(made) = self.identity.get() {
@@ -268,6 +284,17 @@ impl Bench {
 
     /// Warms the server up, then measures it under load.
     fn measure_load(&self, server: &Server, site: &Site, load_run: LoadRun<'_>) -> Result<Load> {
+        self.measure_while(server, site, load_run, &mut || Ok(()))
+    }
+
+    /// The same; calls `meanwhile` again and again during what counts.
+    fn measure_while(
+        &self,
+        server: &Server,
+        site: &Site,
+        load_run: LoadRun<'_>,
+        meanwhile: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Load> {
         let mut watch = Watch::new(server);
         LoadRun { seconds: WARM_UP_SECONDS, ..load_run }.run(self.cores.generator, &mut || watch.look())?;
         server.await_quiet()?;
@@ -277,6 +304,7 @@ impl Bench {
         let mut monitor = Monitor::new(server, self.cores);
         let counts = load_run.run(self.cores.generator, &mut || {
             monitor.look();
+            meanwhile()?;
             watch.look()
         })?;
         let after = Reading::take(server, self.cores)?;
@@ -307,6 +335,7 @@ impl Bench {
             max_us: counts.max_us,
             handshakes: counts.handshakes,
             errors: counts.errors,
+            reopened: counts.reopened,
             late_p99_us: counts.late_p99_us,
             pss_kib: server.pss_kib()?,
             processes: server.pids().len(),
@@ -317,6 +346,7 @@ impl Bench {
             busiest: 0.0,
             pressure: None,
             begun: None,
+            accepted: None,
             latencies: counts.latencies.into(),
             moments: Box::default(),
             intervals: counts.intervals.into(),
@@ -386,6 +416,8 @@ fn load_run<'a>(site: &'a Site, name: &'a str, connections: u32, seconds: u32) -
         urls: None,
         requests: None,
         per_second: None,
+        // The generator has its core to itself.
+        spins: true,
         seconds: seconds.max(connections / CONNECTIONS_PER_SECOND),
         protocol: Protocol::Clear,
         expect: None,
@@ -417,9 +449,12 @@ fn ask(address: SocketAddr, times: u32) -> Counts {
     Counts::of_latencies(began.elapsed().as_secs_f64(), latencies_us, errors)
 }
 
-fn describe(trial: &Trial<'_>, recipe: &Recipe) -> Configuration {
+/// The servers behind it differ in their addresses only, so the first one is enough.
+fn describe(trial: &Trial<'_>, recipe: &Recipe, site: &Site) -> Configuration {
     let program = trial.program.file_name().unwrap_or_default().to_string_lossy();
-    let (installed, composed): (Vec<_>, Vec<_>) = recipe.files.iter().partition(|file| file.as_installed);
+    let behind = site.origins.as_ref().and_then(|origins| origin::members(site, origins).into_iter().next());
+    let beside = recipe.backend.iter().chain(&behind).map(|backend| &backend.file);
+    let (installed, composed): (Vec<_>, Vec<_>) = recipe.files.iter().chain(beside).partition(|file| file.as_installed);
     Configuration {
         profile: trial.profile,
         command: format!("{program} {}", recipe.arguments.join(" ")),
@@ -442,12 +477,15 @@ fn beginning(text: &str) -> String {
 /// Addresses of the laboratory's networks with a port that is free right now: as many as the connections need.
 fn free_addresses(host: u8, connections: u32) -> Result<Vec<SocketAddr>> {
     let ip = |network| IpAddr::V4(Ipv4Addr::new(NETWORK[0], NETWORK[1], network, host));
-    let port = TcpListener::bind((ip(0), 0))
-        .and_then(|listener| listener.local_addr())
-        .context(|| format!("find a free port on {}", ip(0)))?
-        .port();
+    let port = free_port(ip(0))?;
     let networks = connections.div_ceil(CONNECTIONS_PER_ADDRESS).clamp(1, 255) as u8;
     Ok((0..networks).map(|network| (ip(network), port).into()).collect())
+}
+
+/// A port that is free right now.
+fn free_port(ip: IpAddr) -> Result<u16> {
+    let listener = TcpListener::bind((ip, 0)).and_then(|listener| listener.local_addr());
+    listener.map(|address| address.port()).context(|| format!("find a free port on {ip}"))
 }
 
 #[cfg(test)]

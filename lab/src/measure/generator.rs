@@ -52,6 +52,8 @@ pub(crate) struct Counts {
     /// The delay that one of a hundred requests exceeds when it is sent, through the generator's fault, in
     /// microseconds; 0 where there is no schedule.
     pub(crate) late_p99_us: u64,
+    /// Connections that the server closed instead of answering; their requests were sent again, as a browser does.
+    pub(crate) reopened: u64,
     /// Handshakes that were complete.
     pub(crate) handshakes: Handshakes,
     /// For various percentages of the requests, the most microseconds they took, in order.
@@ -79,6 +81,8 @@ pub(crate) struct LoadRun<'a> {
     pub(crate) requests: Option<u32>,
     /// A fixed rate per second, regardless of earlier requests; otherwise as many as are answered.
     pub(crate) per_second: Option<u32>,
+    /// Whether a fixed rate is kept without sleeping, which takes all of the core.
+    pub(crate) spins: bool,
     /// The duration.
     pub(crate) seconds: u32,
     /// The protocol.
@@ -129,8 +133,7 @@ impl LoadRun<'_> {
             add("--expect", path.display().to_string());
         }
         all.extend(self.protocol.options(self.host.unwrap_or(identity::NAME)));
-        // The generator keeps a schedule without sleeping: it has the core to itself.
-        let flags = [("--close", self.per_connection == 1), ("--spin", self.per_second.is_some())];
+        let flags = [("--close", self.per_connection == 1), ("--spin", self.spins && self.per_second.is_some())];
         all.extend(flags.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag.to_owned()));
         all
     }
@@ -178,6 +181,7 @@ impl Counts {
                 status: results.responses - results.good,
             },
             late_p99_us: within(&results.lag, "99"),
+            reopened: results.reopened,
             handshakes: results.handshakes,
             latencies,
             intervals: json::intervals(&results.timeline, results.interval, results.seconds),
@@ -224,6 +228,7 @@ mod tests {
             urls: None,
             requests: None,
             per_second: None,
+            spins: true,
             seconds: 4,
             protocol: Protocol::Clear,
             expect: None,

@@ -20,6 +20,7 @@ pub(crate) struct Reading {
     pub(crate) server: f64,
     generator: f64,
     laboratory: f64,
+    origins: f64,
     busy: f64,
     stolen: f64,
     /// The clocks of the whole machine, and of the server's core.
@@ -38,6 +39,7 @@ impl Reading {
             server: server.cpu()?.as_secs_f64(),
             generator: procfs::reaped_children().as_secs_f64(),
             laboratory: procfs::own_time().as_secs_f64(),
+            origins: server.origins().map_or(0.0, |origins| origins.cpu().as_secs_f64()),
             busy: times.busy().as_secs_f64(),
             stolen: times.stolen.as_secs_f64(),
             machine: procfs::machine_time()?,
@@ -52,11 +54,14 @@ impl Reading {
         let server = self.server - before.server;
         let generator = self.generator - before.generator;
         let laboratory = self.laboratory - before.laboratory;
+        // Those that were killed meanwhile count as the generator's: the laboratory has waited for both.
+        let origins = (self.origins - before.origins).max(0.0);
         let all = elapsed * cores.both().len() as f64;
-        let others = self.busy - before.busy - server - generator - laboratory;
+        let others = self.busy - before.busy - server - generator - laboratory - origins;
         Busy {
             server: server / elapsed,
             generator: generator / elapsed,
+            origins: origins / elapsed,
             others: (others / all).max(0.0),
             stolen: (self.stolen - before.stolen) / all,
             idle: (1.0 - (self.busy - before.busy + self.stolen - before.stolen) / all).max(0.0),
@@ -98,6 +103,7 @@ mod tests {
             server,
             generator,
             laboratory: 0.0,
+            origins: 0.0,
             busy,
             stolen: 0.0,
             machine: CoreTime {

@@ -242,6 +242,7 @@ pub(crate) mod example {
                 max_us: 3000,
                 handshakes: Handshakes::default(),
                 errors: Errors::default(),
+                reopened: 0,
                 pss_kib: 1024,
                 processes: 2,
                 busy: Busy { server: 1.0, generator: 0.8, ..Busy::default() },
@@ -252,6 +253,7 @@ pub(crate) mod example {
                 busiest: 0.5,
                 pressure: None,
                 begun: None,
+                accepted: None,
                 latencies: [(0.0, 500), (50.0, 1000), (99.0, 2000), (100.0, 3000)].into(),
                 moments: [0.0, 0.2, 0.4]
                     .map(|at| MachineSample { at, server: 0.9, generator_core: 0.8, memory: 0.25, swapped_pages: 0 })

@@ -19,6 +19,7 @@ use crate::machine::launch;
 use crate::machine::listener;
 use crate::machine::memory_cgroup::MemoryEvents;
 use crate::machine::procfs;
+use crate::measure::origins::Origins;
 
 /// How long a server may take to accept its first connection.
 const START_LIMIT: Duration = Duration::from_secs(15);
@@ -51,6 +52,8 @@ pub(crate) struct Server {
     backend: Option<Child>,
     group: Group,
     began: Instant,
+    /// The servers behind it, which end after it.
+    origins: Option<Origins>,
 }
 
 impl Server {
@@ -103,9 +106,20 @@ impl Server {
         };
         let began = Instant::now();
         let child = start(program, &recipe.arguments)?;
-        let mut server = Self { child, backend, group, began };
+        let mut server = Self { child, backend, group, began, origins: None };
         server.await_ready(site)?;
         Ok(server)
+    }
+
+    /// Keeps the servers behind it for as long as it runs.
+    pub(crate) fn before(mut self, origins: Option<Origins>) -> Self {
+        self.origins = origins;
+        self
+    }
+
+    /// The servers behind it.
+    pub(crate) fn origins(&self) -> Option<&Origins> {
+        self.origins.as_ref()
     }
 
     fn await_ready(&mut self, site: &Site) -> Result<()> {
@@ -300,7 +314,7 @@ impl<'a> Watch<'a> {
 }
 
 /// Waits until a program that has just started has made a file. Ends one that does not.
-fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
+pub(super) fn await_file(child: &mut Child, file: &Path, site: &Site) -> Result<()> {
     let deadline = Instant::now() + START_LIMIT;
     while !file.exists() {
         if interrupt::is_asked() || !matches!(child.try_wait(), Ok(None)) || Instant::now() > deadline {

@@ -136,7 +136,7 @@ impl fmt::Display for CellDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::GeneratorSaturated => {
-                "the load generator was the limit, so req/s and latencies say little (requests per CPU-second remain)"
+                "the load generator's core was the limit, so req/s and latencies say little (requests per CPU-second remain)"
             }
             Self::OthersBusy => "other programs used the two cores, up to this share of them",
             Self::Stolen => "the hypervisor took time away, up to this share",
@@ -231,8 +231,9 @@ const CHECKS: [(CellDoubt, Check); 12] = [
         (fewest < RESPONSES_MIN).then(|| fewest.to_string())
     }),
     (CellDoubt::Spread, |workload, cell, _| {
-        // A crowd's cost is not what its measurement is about.
-        let is_compared = !matches!(workload.shape, LoadShape::MixedConnections(_));
+        // These are not about what requests cost.
+        let is_compared =
+            !matches!(workload.shape, LoadShape::MixedConnections(_) | LoadShape::Reuse(_) | LoadShape::Faults(_));
         shared(cell.spread(Load::per_cpu_second).filter(|_| is_compared), SPREAD_MAX)
     }),
 ];
@@ -278,7 +279,7 @@ pub(crate) fn is_saturated(workload: &Workload, cell: &Cell<'_>) -> bool {
 }
 
 fn saturation(workload: &Workload, cell: &Cell<'_>, _: u32) -> Option<String> {
-    let generator = cell.median(|load| load.busy.generator)?;
+    let generator = cell.median(|load| load.busy.generator + load.busy.origins)?;
     let server = cell.median(|load| load.busy.server)?;
     // At a fixed rate the generator is always busy, looking for events.
     let is_limited = matches!(workload.shape, LoadShape::Load { .. });

@@ -7,6 +7,7 @@ use crate::measure::results::{Load, MachineSample};
 use crate::page::curves::{over_time, plotted, timed, within};
 use crate::page::plot::{self, Axis, Bar, Line, Scale};
 use crate::report::summary::{Cell, Summary, title};
+use crate::report::tables::per_ten_thousand;
 use crate::screen::table::escape;
 
 const CONNECTIONS: Axis = Axis { name: "connections", scale: Scale::Logarithmic, end: 0.0 };
@@ -124,7 +125,13 @@ pub(super) fn compared(workload: &Workload) -> Compared {
             lower_is_better: true,
             values: |cell| cell.values(Load::cpu_share),
         },
-        LoadShape::MixedConnections(_) | LoadShape::Queue(_) => Compared {
+        LoadShape::Reuse(_) => Compared {
+            name: "new connections to the origin for 10 000 requests",
+            unit: "connections",
+            lower_is_better: true,
+            values: |cell| cell.values(per_ten_thousand),
+        },
+        LoadShape::MixedConnections(_) | LoadShape::Queue(_) | LoadShape::Faults(_) => Compared {
             name: "p99 of latency in ms",
             unit: "ms",
             lower_is_better: true,

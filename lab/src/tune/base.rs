@@ -158,6 +158,7 @@ pub(super) fn own(starter: &Starter, scratch: &Scratch) -> Result<(PathBuf, Stri
         descriptors: 0,
         account,
         identity: None,
+        origins: None,
         many: None,
         apache: Installation::find(),
     };

@@ -6,6 +6,7 @@ mod advise;
 mod frontends;
 mod httperf_sessions;
 mod pages;
+mod proxies;
 mod runs;
 mod scripted;
 mod sessions;

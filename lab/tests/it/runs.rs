@@ -11,10 +11,10 @@ use serde_json::Value;
 const LAB: &str = env!("CARGO_BIN_EXE_tsubame-lab");
 
 /// A directory that is removed with this value.
-struct TestDirectory(PathBuf);
+pub(crate) struct TestDirectory(PathBuf);
 
 impl TestDirectory {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tsubame-lab-{name}-{}", std::process::id()));
         for name in ["scratch", "out"] {
             std::fs::create_dir_all(path.join(name)).expect("a directory");
@@ -31,36 +31,45 @@ impl TestDirectory {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// The floor and tsubame's event, one round.
-    fn run(&self, seconds: &str) -> Child {
+    /// One round of an experiment, of this many seconds.
+    pub(crate) fn experiment(&self, arguments: &[&str], seconds: &str) -> Command {
         let tsubame = Path::new(LAB).with_file_name("tsubame");
         assert!(tsubame.exists(), "cargo build -p tsubame");
-        Command::new(LAB)
-            .args(["run", "event-vs-worker", "--workloads", "threads-close", "--subjects", "tsubame-event"])
-            .args(["--rounds", "1", "--seconds", seconds, "--tsubame"])
-            .arg(tsubame)
-            .arg("--out")
-            .arg(self.0.join("out"))
-            .env("TMPDIR", self.scratch())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the laboratory")
+        let mut command = Command::new(LAB);
+        command.arg("run").args(arguments).args(["--rounds", "1", "--seconds", seconds, "--tsubame"]).arg(tsubame);
+        command.env("TMPDIR", self.scratch()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
     }
 
-    /// Processes that work in the scratch directory: servers.
-    fn servers(&self) -> usize {
-        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
-        let is_here = |path: PathBuf| std::fs::read_link(path).is_ok_and(|cwd| cwd.starts_with(self.scratch()));
-        processes.filter(|process| is_here(process.path().join("cwd"))).count()
+    /// The floor and tsubame's event.
+    fn run(&self, seconds: &str) -> Child {
+        let arguments = ["event-vs-worker", "--workloads", "threads-close", "--subjects", "tsubame-event", "--out"];
+        let mut command =
+            self.experiment(&[&arguments[..], &[&self.0.join("out").to_string_lossy()]].concat(), seconds);
+        command.spawn().expect("the laboratory")
+    }
+
+    /// The directories in /proc of the processes that work in the scratch directory: servers.
+    pub(crate) fn servers(&self) -> Vec<PathBuf> {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten().map(|process| process.path());
+        let is_here =
+            |path: &PathBuf| std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(self.scratch()));
+        processes.filter(is_here).collect()
     }
 
     fn await_server(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while self.servers() == 0 {
+        while self.servers().is_empty() {
             assert!(Instant::now() < deadline, "no server was started");
             std::thread::yield_now();
         }
+    }
+
+    /// Asserts that a run with that number has removed everything.
+    pub(crate) fn assert_clean(&self, pid: u32, when: &str) {
+        assert_eq!(self.servers(), [PathBuf::new(); 0], "{when}: servers are left");
+        assert_eq!(std::fs::read_dir(self.scratch()).expect("a directory").count(), 0, "{when}: files are left");
+        assert!(groups_of(pid).is_empty(), "{when}: control groups are left");
     }
 }
 
@@ -71,7 +80,7 @@ impl Drop for TestDirectory {
 }
 
 /// Reads until the measurement of that number begins.
-fn await_step(child: &mut Child, step: &str) -> BufReader<std::process::ChildStderr> {
+pub(crate) fn await_step(child: &mut Child, step: &str) -> BufReader<std::process::ChildStderr> {
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut all = String::new();
     while !all.lines().any(|line| line.starts_with(step)) {
@@ -80,7 +89,11 @@ fn await_step(child: &mut Child, step: &str) -> BufReader<std::process::ChildStd
     said
 }
 
-fn interrupt(mut child: Child, mut said: BufReader<impl std::io::Read>, signal: &str) -> (ExitStatus, String) {
+pub(crate) fn interrupt(
+    mut child: Child,
+    mut said: BufReader<impl std::io::Read>,
+    signal: &str,
+) -> (ExitStatus, String) {
     let id = child.id().to_string();
     // Twice, as `timeout` sends it.
     assert!(Command::new("kill").args([signal, &id, &id]).status().expect("kill").success());
@@ -119,9 +132,7 @@ fn an_interrupted_run_leaves_nothing_behind_and_goes_on() {
         let (status, rest) = interrupt(child, said, signal);
         assert_eq!(status.code(), Some(1), "{signal}: {rest}");
         assert!(rest.contains("the run was interrupted"), "{rest}");
-        assert_eq!(place.servers(), 0, "{signal}: servers are left");
-        assert_eq!(std::fs::read_dir(place.scratch()).expect("a directory").count(), 0, "{signal}: files are left");
-        assert!(groups_of(pid).is_empty(), "{signal}: control groups are left");
+        place.assert_clean(pid, signal);
         if kept > 0 {
             assert_eq!(place.results()["samples"].as_array().map(Vec::len), Some(kept), "{signal}");
             assert_eq!(place.results()["failures"].as_array().map(Vec::len), Some(0), "{signal}");
@@ -209,6 +220,6 @@ fn two_configurations_are_compared_and_their_servers_gone() {
     let said = String::from_utf8_lossy(&compare("a.conf", "none.conf").stderr).into_owned();
     assert!(said.contains("a.conf is a file and none.conf is not"), "{said}");
 
-    assert_eq!(place.servers(), 0, "servers are left");
+    assert_eq!(place.servers(), [PathBuf::new(); 0], "servers are left");
     assert_eq!(std::fs::read_dir(place.scratch()).expect("a directory").count(), 0, "files are left");
 }

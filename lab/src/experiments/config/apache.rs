@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::experiments::config::{debian, many, mpm, origin, php_fpm};
+use crate::experiments::config::{debian, many, mpm, origin, php_fpm, proxied};
 use crate::experiments::profile::Profile;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{BACKLOG, KEEP_ALIVE_SECONDS, Site};
@@ -56,7 +56,7 @@ fn bare(site: &Site, mpm: &str, modules: &str) -> Result<String> {
     };
     let load: String =
         MODULES.iter().map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n")).collect();
-    let scripts = scripts(site, modules) + &proxied(site, modules);
+    let scripts = scripts(site, modules) + &proxied::apache(site, modules);
     let overrides = if site.profile == Profile::Htaccess { "    AllowOverride All\n" } else { "" };
     let tls = tls(site, modules);
     let many = many::apache(site, modules);
@@ -92,9 +92,9 @@ DocumentRoot {documents}
 /// The part for TLS.
 fn tls(site: &Site, modules: &str) -> String {
     let Some(Identity { certificate, key }) = &site.identity else { return String::new() };
-    let (load, protocols) = match site.profile {
-        Profile::Http2 => (format!("LoadModule http2_module {modules}/mod_http2.so\n"), "h2 http/1.1"),
-        _ => (String::new(), "http/1.1"),
+    let (load, protocols) = match site.profile.has_http2() {
+        true => (format!("LoadModule http2_module {modules}/mod_http2.so\n"), "h2 http/1.1"),
+        false => (String::new(), "http/1.1"),
     };
     format!(
         "\
@@ -108,25 +108,6 @@ SSLCertificateKeyFile {}
         certificate.display(),
         key.display()
     )
-}
-
-/// The part for a server that passes everything on.
-fn proxied(site: &Site, modules: &str) -> String {
-    if !origin::is_wanted(site) {
-        return String::new();
-    }
-    let load = |name: &str| format!("LoadModule {name}_module {modules}/mod_{name}.so\n");
-    let socket = origin::socket(site);
-    let passed = format!("ProxyPass / unix:{}|http://localhost/\n", socket.display());
-    let cache = match site.profile {
-        Profile::Cached => {
-            load("cache")
-                + &load("cache_disk")
-                + &format!("CacheRoot {}\nCacheEnable disk /\n", site.directory.display())
-        }
-        _ => String::new(),
-    };
-    load("proxy") + &load("proxy_http") + &passed + &cache
 }
 
 /// The part for scripts, which are started by the worker itself or by a daemon.

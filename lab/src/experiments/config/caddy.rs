@@ -1,6 +1,6 @@
 //! caddy: one processor for its runtime.
 
-use crate::experiments::profile::Profile;
+use crate::experiments::config::proxied;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{KEEP_ALIVE_SECONDS, Site};
 use crate::machine::error::Result;
@@ -32,7 +32,8 @@ fn configuration(site: &Site) -> String {
         }
         None => ("http", String::new()),
     };
-    let protocols = if site.profile == Profile::Http2 { "h1 h2" } else { "h1" };
+    let protocols = if site.profile.has_http2() { "h1 h2" } else { "h1" };
+    let served = proxied::caddy(site).unwrap_or_else(|| format!("    root * {documents}\n    file_server\n"));
     format!(
         "\
 {{
@@ -48,9 +49,7 @@ fn configuration(site: &Site) -> String {
 }}
 {scheme}://:{port} {{
     bind {ip}
-{tls}    root * {documents}
-    file_server
-}}
+{tls}{served}}}
 "
     )
 }

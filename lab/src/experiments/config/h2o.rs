@@ -1,6 +1,6 @@
 //! h2o: one thread.
 
-use crate::experiments::config::origin;
+use crate::experiments::config::{origin, proxied};
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{CAPACITY, KEEP_ALIVE_SECONDS, Site};
 use crate::machine::error::Result;
@@ -33,10 +33,7 @@ fn configuration(site: &Site) -> String {
     };
     let directory = site.directory.display();
     let handler = match origin::is_wanted(site) {
-        true => format!(
-            "proxy.preserve-host: ON\n        proxy.reverse.url: \"http://[unix:{}]/\"",
-            origin::socket(site).display()
-        ),
+        true => proxied::h2o(site),
         false => format!("file.dir: {}", site.documents.display()),
     };
     format!(

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::experiments::profile::Profile;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{BACKLOG, KEEP_ALIVE_SECONDS, Site};
 use crate::machine::error::{Error, Result};
@@ -58,7 +57,7 @@ fn configuration(site: &Site) -> String {
                  server.feature-flags += ( \"server.h2proto\" => \"{}\" )\n",
                 certificate.display(),
                 key.display(),
-                if site.profile == Profile::Http2 { "enable" } else { "disable" }
+                if site.profile.has_http2() { "enable" } else { "disable" }
             ),
         ),
         None => ("", String::new()),

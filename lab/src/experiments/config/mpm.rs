@@ -1,10 +1,11 @@
 //! The settings of Apache's and Tsubame's multi-processing modules, for each profile: one table.
 
 use crate::experiments::profile::Profile::{
-    self, Bare, Cached, Cgi, Cgid, Crowded, Event1Worker, Event4Children, Event4Workers, Event243, EventChildren,
-    EventLarge, EventSmall, EventThreads, Fcgid, FourWorkers, Htaccess, Http2, ManyCertificates, ManyHosts, ManyMapped,
-    ManyRedirects, ManyStars, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm, PhpKept, Proxied, Recycling,
-    Registry, Speedy, Steady, Tls, Unconfigured,
+    self, Balanced, Bare, Cached, Cgi, Cgid, Crowded, Event1Worker, Event4Children, Event4Workers, Event243,
+    EventChildren, EventLarge, EventSmall, EventThreads, Fcgid, FourWorkers, Htaccess, Http2, ManyCertificates,
+    ManyHosts, ManyMapped, ManyRedirects, ManyStars, ManyWorkers, OneBackend, PerlCgi, PerlFork, PerlRun, PhpFpm,
+    PhpKept, Proxied, ProxiedChildren, ProxiedHttp2, ProxiedTls, ProxiedToTls, Recycling, Registry, Speedy, Steady,
+    Tls, Unconfigured,
 };
 use crate::machine::error::{Error, Result};
 
@@ -12,6 +13,7 @@ use crate::machine::error::{Error, Result};
 pub(crate) fn settings(profile: Profile, mpm: &str) -> Result<String> {
     let profile = match profile {
         Htaccess | Tls | Http2 | ManyHosts | ManyStars | ManyMapped | ManyRedirects | ManyCertificates => Bare,
+        ProxiedTls | ProxiedHttp2 | ProxiedToTls | Balanced => Proxied,
         other => other,
     };
     let row = TABLE.iter().find(|(of, mpms, _)| *of == profile && mpms.contains(&mpm));
@@ -25,7 +27,7 @@ type Settings = &'static [(&'static str, u32)];
 ///
 /// Steady and Recycling: start, spare and maximum are the same number, 50 workers, as often recommended. Recycling
 /// replaces each child every second or two when 100 connections a second come, and has room for successors.
-static TABLE: [(Profile, &[&str], Settings); 47] = [
+static TABLE: [(Profile, &[&str], Settings); 48] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
     (
@@ -263,10 +265,11 @@ static TABLE: [(Profile, &[&str], Settings); 47] = [
     (PhpKept, &["percore", "event"], &[]),
     (Proxied, &["percore"], &[]),
     (Proxied, &["prefork"], CHILDREN_256),
-    (Proxied, &["worker", "event"], THREADS_256),
+    (Proxied, &["worker", "event"], THREADS_128),
+    (ProxiedChildren, &["prefork"], CHILDREN_100),
     (Cached, &["percore"], &[]),
     (Cached, &["prefork"], CHILDREN_256),
-    (Cached, &["worker", "event"], THREADS_256),
+    (Cached, &["worker", "event"], THREADS_128),
     (OneBackend, &["percore", "event"], &[]),
     (FourWorkers, &["prefork"], &[("MaxRequestWorkers", 4)]),
     (Unconfigured, &["percore", "prefork", "worker", "event"], &[]),
@@ -278,6 +281,15 @@ const CHILDREN_16: Settings = &[
     ("MinSpareServers", 16),
     ("MaxSpareServers", 16),
     ("MaxRequestWorkers", 16),
+    ("MaxConnectionsPerChild", 0),
+];
+
+const CHILDREN_100: Settings = &[
+    ("ServerLimit", 100),
+    ("StartServers", 100),
+    ("MinSpareServers", 100),
+    ("MaxSpareServers", 100),
+    ("MaxRequestWorkers", 100),
     ("MaxConnectionsPerChild", 0),
 ];
 
@@ -299,6 +311,18 @@ const THREADS_256: Settings = &[
     ("MinSpareThreads", 1),
     ("MaxSpareThreads", 256),
     ("MaxRequestWorkers", 256),
+    ("MaxConnectionsPerChild", 0),
+];
+
+/// One child, because there is one core, with more workers than clients: one that waits for an origin is occupied.
+const THREADS_128: Settings = &[
+    ("ServerLimit", 1),
+    ("StartServers", 1),
+    ("ThreadLimit", 128),
+    ("ThreadsPerChild", 128),
+    ("MinSpareThreads", 1),
+    ("MaxSpareThreads", 129),
+    ("MaxRequestWorkers", 128),
     ("MaxConnectionsPerChild", 0),
 ];
 

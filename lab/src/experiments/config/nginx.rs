@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::experiments::config::{many, origin, php_fpm};
+use crate::experiments::config::{many, origin, php_fpm, proxied};
 use crate::experiments::profile::Profile;
 use crate::experiments::recipe::{ConfigFile, Recipe};
 use crate::experiments::site::{BACKLOG, CAPACITY, KEEP_ALIVE_SECONDS, Site};
@@ -50,29 +50,6 @@ fn php(site: &Site) -> (u32, String, String) {
     (2, upstream, location)
 }
 
-/// The same for a server that passes everything on.
-fn proxied(site: &Site) -> (u32, String, String) {
-    let upstream =
-        format!("    upstream origin {{ server unix:{}; keepalive 128; }}\n", origin::socket(site).display());
-    let (store, cache) = match site.profile {
-        Profile::Cached => (
-            format!("    proxy_cache_path {}/cache keys_zone=cache:10m;\n", site.directory.display()),
-            "            proxy_cache cache;\n",
-        ),
-        _ => (String::new(), ""),
-    };
-    let location = "\
-        location / {
-            proxy_pass http://origin;
-            proxy_http_version 1.1;
-            proxy_set_header Connection \"\";
-            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-            proxy_set_header X-Forwarded-Host $host;
-            proxy_set_header X-Forwarded-Server $server_name;
-";
-    (1, upstream + &store, format!("{location}{cache}        }}\n"))
-}
-
 /// The settings for TLS: the words after an address, and the lines of `server`.
 fn tls(site: &Site) -> (&'static str, String) {
     let Some(Identity { certificate, key }) = &site.identity else { return ("", String::new()) };
@@ -81,7 +58,7 @@ fn tls(site: &Site) -> (&'static str, String) {
         certificate.display(),
         key.display()
     );
-    (if site.profile == Profile::Http2 { " ssl http2" } else { " ssl" }, lines)
+    (if site.profile.has_http2() { " ssl http2" } else { " ssl" }, lines)
 }
 
 fn configuration(site: &Site, open_file_cache: bool) -> String {
@@ -95,7 +72,13 @@ fn configuration(site: &Site, open_file_cache: bool) -> String {
         Profile::ManyConnections => 60_000,
         _ => CAPACITY,
     };
-    let (processes, upstream, location) = if origin::is_wanted(site) { proxied(site) } else { php(site) };
+    let (processes, upstream, location) = match origin::is_wanted(site) {
+        true => {
+            let (upstream, location) = proxied::nginx(site);
+            (1, upstream, location)
+        }
+        false => php(site),
+    };
     let [of_many, in_first, servers] = many::nginx(site);
     let user = match &site.account {
         Some(account) => format!("user {} {};\n", account.user, account.group),

@@ -105,6 +105,7 @@ fn file_requests<'a>(site: &'a Site, memory_pressure: &MemoryPressure, seconds: 
         urls: None,
         requests: None,
         per_second: Some(memory_pressure.files_per_second),
+        spins: true,
         seconds,
         protocol: Protocol::Clear,
         expect: None,

@@ -54,6 +54,9 @@ pub(crate) struct Load {
     pub(crate) handshakes: Handshakes,
     /// Failures.
     pub(crate) errors: Errors,
+    /// Connections that the server closed instead of answering; their requests were sent again.
+    #[serde(default)]
+    pub(crate) reopened: u64,
     /// Memory right after the load.
     pub(crate) pss_kib: u64,
     /// Processes right after the load.
@@ -81,6 +84,9 @@ pub(crate) struct Load {
     /// Its beginning, if that is measured.
     #[serde(default)]
     pub(crate) begun: Option<Begun>,
+    /// Connections that the servers behind it accepted from it, where that is measured.
+    #[serde(default)]
+    pub(crate) accepted: Option<u64>,
     /// For various percentages of the requests, the most microseconds they took, in order; a dozen points.
     #[serde(default)]
     pub(crate) latencies: Box<[(f64, u64)]>,
@@ -177,6 +183,11 @@ impl Load {
         self.server_cpu_seconds / self.seconds
     }
 
+    /// Requests for each connection that the servers behind it accepted; 0 where that is not measured.
+    pub(crate) fn per_accepted(&self) -> f64 {
+        self.accepted.map_or(0.0, |accepted| self.requests as f64 / accepted.max(1) as f64)
+    }
+
     /// Whether the server did not answer after the load.
     pub(crate) fn hung(&self) -> bool {
         self.fresh_us >= FRESH_LIMIT.as_micros() as u64
@@ -232,6 +243,9 @@ pub(crate) struct Busy {
     pub(crate) server: f64,
     /// The load generator.
     pub(crate) generator: f64,
+    /// The servers behind a proxy.
+    #[serde(default)]
+    pub(crate) origins: f64,
     /// All others except the laboratory, on the two cores.
     pub(crate) others: f64,
     /// Taken by the hypervisor, on the two cores.

@@ -61,6 +61,9 @@ struct Row<'a> {
     full_handshakes: Option<u64>,
     resumed_handshakes: Option<u64>,
     answered_ms: Option<u64>,
+    accepted: Option<u64>,
+    reopened: Option<u64>,
+    origins_busy: Option<f64>,
 }
 
 impl Results {
@@ -122,10 +125,13 @@ fn of_load<'a>(row: Row<'a>, load: &Load) -> Row<'a> {
         pss_kib: Some(load.pss_kib),
         pss_before_kib: load.begun.map(|begun| begun.pss_kib),
         answered_ms: load.begun.map(|begun| begun.answered_ms),
+        accepted: load.accepted,
+        reopened: Some(load.reopened),
         processes: Some(load.processes),
         lost: Some(load.lost),
         server_busy: Some(rounded(busy.server, 3)),
         generator_busy: Some(rounded(busy.generator, 3)),
+        origins_busy: Some(rounded(busy.origins, 3)),
         others_busy: Some(rounded(busy.others, 3)),
         stolen: Some(rounded(busy.stolen, 3)),
         replaced: Some(load.replaced),
@@ -176,7 +182,7 @@ mod tests {
             table.records().collect::<Result<_, _>>().expect("as many columns in each line");
         let value =
             |line: usize, name: &str| &lines[line][names.iter().position(|known| known == name).expect("a column")];
-        assert_eq!((names.len(), lines.len()), (52, 2));
+        assert_eq!((names.len(), lines.len()), (55, 2));
         assert_eq!((value(0, "subject"), value(1, "subject")), ("nginx", "nginx, newest"));
         assert_eq!((value(0, "pss_before_kib"), value(1, "pss_before_kib"), value(1, "pss_kib")), ("", "100", "200"));
     }

@@ -5,16 +5,18 @@ mod http;
 mod memory;
 mod mpm;
 mod perl;
+mod proxies;
 mod tls;
 
 use super::target::Target;
 use crate::experiments::experiment::{self, Experiment};
 
 /// The table of each experiment that has one.
-static TABLES: [(&Experiment, &[Target]); 6] = [
+static TABLES: [(&Experiment, &[Target]); 7] = [
     (&experiment::HTTP, &http::TARGETS),
     (&experiment::MPM, &mpm::TARGETS),
     (&experiment::TLS, &tls::TARGETS),
+    (&experiment::PROXIES, &proxies::TARGETS),
     (&experiment::CGI, &cgi::TARGETS),
     (&experiment::PERL, &perl::TARGETS),
     (&experiment::MEMORY, &memory::TARGETS),
