@@ -273,7 +273,7 @@ Examples:
   tsubame-lab run proxies --workloads proxy-small,proxy-stored --subjects tsubame-percore,nginx,varnish
   tsubame-lab run proxies --workloads proxy-killed,proxy-halted --rounds 3 --seconds 10 --out DIR
 
-Everything takes about half an hour, --quick about five minutes. Let nothing else run meanwhile.
+Everything takes about 25 minutes, --quick about four. Let nothing else run meanwhile.
 It needs nginx, which is the origin. Servers that are not here are listed under \"Not measured\".";
 
 const MANY_HOSTS_EXAMPLES: &str = "\

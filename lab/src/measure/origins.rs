@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ impl Drop for Member {
 }
 
 /// Ends with the laboratory even while it stands still.
-fn spawn(program: &PathBuf, arguments: &[String], directory: &PathBuf, core: usize) -> Result<Child> {
+fn spawn(program: &Path, arguments: &[String], directory: &Path, core: usize) -> Result<Child> {
     let path = directory.join("origins.log");
     let output = File::options().create(true).append(true).open(&path);
     let output = output.context(|| format!("open {}", path.display()))?;

@@ -1,5 +1,7 @@
 //! One table for each workload: its columns, and the format of figures.
 
+mod proxies;
+
 use crate::experiments::profile::{Entry, bare};
 use crate::experiments::subject;
 use crate::experiments::workload::{LoadShape, MixedConnections, Queue, Workload};
@@ -8,6 +10,8 @@ use crate::measure::results::{Averages, Begun, CoreUse, Load, PressureEvents};
 use crate::report::summary::{Cell, Figure, Summary, title};
 use crate::screen::table::Table;
 use crate::screen::text::grouped;
+pub(super) use proxies::per_ten_thousand;
+use proxies::{faults_table, reuse_table};
 
 /// The sign for a missing figure.
 pub(super) const NOTHING: &str = "–";
@@ -263,53 +267,6 @@ fn crowd_table(summary: &Summary<'_>, workload: &'static Workload, crowd: &Mixed
             milliseconds(cell.median(|load| load.p99_us as f64)),
             milliseconds(cell.worst(|load| load.max_us as f64)),
             count(cell.median(|load| load.errors.total() as f64)),
-            decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
-        ]);
-    }
-    table
-}
-
-/// The connections that a server opens to an origin, compared with a peer's.
-fn reuse_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
-    let peer = workload.peers.first().map_or("× peer".to_owned(), |peer| format!("× {}", title(*peer)));
-    let headers = ["subject", "new connections", "per 10 000 requests", &peer, "req per CPU-s", "req/s", "p50 ms"];
-    let mut table = Table::new(1, &[&headers[..], &["p99 ms", "errors", "PSS MB"][..]].concat());
-    for (entry, connections, cell) in summary.rows(workload) {
-        let theirs = workload.peers.first().and_then(|peer| summary.cell(workload, connections, *peer));
-        let mut row = vec![title(entry)];
-        row.push(count(cell.median(|load| load.accepted.unwrap_or(0) as f64)));
-        row.push(decimals(cell.median(per_ten_thousand), 1));
-        row.push(beside(cell, theirs, per_ten_thousand));
-        row.push(count(cell.median(Load::per_cpu_second)));
-        row.extend(common_columns(cell));
-        table.push(row);
-    }
-    table
-}
-
-/// New connections to origins for 10 000 requests.
-pub(super) fn per_ten_thousand(load: &Load) -> f64 {
-    match load.per_accepted() {
-        0.0 => 0.0,
-        requests => 10_000.0 / requests,
-    }
-}
-
-/// Requests that failed because an origin did, and how late the others were; *hung up* counts those that the server met
-/// by closing the connection, after which the client sent them again.
-fn faults_table(summary: &Summary<'_>, workload: &'static Workload) -> Table {
-    let headers = ["subject", "requests", "failed", "hung up", "p50 ms", "p99 ms", "max ms", "CPU s per s", "PSS MB"];
-    let mut table = Table::new(1, &headers);
-    for (entry, _, cell) in summary.rows(workload) {
-        table.push(vec![
-            title(entry),
-            count(Some(cell.values(|load| load.requests as f64).iter().sum::<f64>() + cell.errors() as f64)),
-            count(Some(cell.errors() as f64)),
-            count(Some(cell.values(|load| load.reopened as f64).iter().sum())),
-            milliseconds(cell.median(|load| load.p50_us as f64)),
-            milliseconds(cell.median(|load| load.p99_us as f64)),
-            milliseconds(cell.worst(|load| load.max_us as f64)),
-            decimals(cell.median(Load::cpu_share), 3),
             decimals(cell.median(|load| load.pss_kib as f64 / 1024.0), 1),
         ]);
     }

@@ -67,7 +67,7 @@ impl TestDirectory {
 
     /// Asserts that a run with that number has removed everything.
     pub(crate) fn assert_clean(&self, pid: u32, when: &str) {
-        assert_eq!(self.servers(), [PathBuf::new(); 0], "{when}: servers are left");
+        assert!(self.servers().is_empty(), "{when}: servers are left");
         assert_eq!(std::fs::read_dir(self.scratch()).expect("a directory").count(), 0, "{when}: files are left");
         assert!(groups_of(pid).is_empty(), "{when}: control groups are left");
     }
@@ -220,6 +220,6 @@ fn two_configurations_are_compared_and_their_servers_gone() {
     let said = String::from_utf8_lossy(&compare("a.conf", "none.conf").stderr).into_owned();
     assert!(said.contains("a.conf is a file and none.conf is not"), "{said}");
 
-    assert_eq!(place.servers(), [PathBuf::new(); 0], "servers are left");
+    assert!(place.servers().is_empty(), "servers are left");
     assert_eq!(std::fs::read_dir(place.scratch()).expect("a directory").count(), 0, "files are left");
 }
