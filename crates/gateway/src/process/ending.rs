@@ -329,7 +329,11 @@ mod tests {
             // The first look wakes with the end of the connection; the second one meets an end that was already seen.
             for _ in 0..2 {
                 runtime::executor::yield_now().await;
-                std::future::poll_fn(|cx| Poll::Ready(process.poll_begun(cx))).await;
+                std::future::poll_fn(|cx| {
+                    process.poll_begun(cx);
+                    Poll::Ready(())
+                })
+                .await;
             }
             std::future::poll_fn(|cx| process.poll_end(cx)).await;
         };
