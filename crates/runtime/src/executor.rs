@@ -14,6 +14,7 @@
 //!   [connects](Descriptor::connect). Below it is [`sys::watch`], which reports when a descriptor is ready.
 //! - **A helper task.** [`spawn`] polls a future beside the current one, such as the connection of an HTTP client
 //!   beside the request that uses it.
+//! - **An errand.** [`begin_errand`] polls a future that no connection waits for, and that outlives the one that began it.
 //! - **Wake-ups.** A waker may be called by any thread at any time, and the task is polled again.
 //! - **Work that blocks.** [`offload`](crate::offload).
 //! - **A worker for computation.** [`needs_worker`](crate::needs_worker), before a handler or a filter begins.
@@ -26,6 +27,7 @@
 mod awaited;
 mod coop;
 mod descriptor;
+mod errand;
 mod offload;
 mod task;
 pub mod tick;
@@ -35,6 +37,7 @@ mod timer;
 pub use awaited::Awaited;
 pub use coop::CoopBudget;
 pub use descriptor::{Descriptor, connect_local};
+pub use errand::{abandon_errands, begin_errand};
 pub use offload::{Load, STACK, offload, offload_apart};
 pub use task::{Task, spawn, yield_now};
 pub use timeout::{Elapsed, sleep, sleep_until, timeout, timeout_at};

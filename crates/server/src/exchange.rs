@@ -9,6 +9,7 @@
 
 mod begin;
 mod describe;
+pub mod errand;
 mod refused_head;
 pub(crate) mod repeat;
 

@@ -24,6 +24,7 @@ pub mod site;
 pub(crate) mod trace;
 mod transport;
 
+pub use crate::exchange::errand::begin_errand;
 pub use crate::load::{Failed, Loaded, Sources, known_infos, load, read_only};
 pub use crate::message::body::{BodyError, BodySource, KeptBody, RequestBody};
 pub use crate::message::fields;

@@ -16,6 +16,7 @@ mod passed;
 mod pending;
 mod queue;
 mod recall;
+mod renewal;
 mod report;
 mod saving;
 mod set;
@@ -78,5 +79,9 @@ const DIRECTIVES: &[Directive] = &[
 /// Whether a request may have a stored response, or its response may be stored.
 fn is_asked(request: &Request, moment: Moment) -> bool {
     let own = if request.host::<CacheServer>().quick() { Moment::BeforePhases } else { Moment::BeforeHandler };
-    moment == own && storages::are_any(request) && matches!(request.kind, RequestKind::Main)
+    // One that renews a stored response brings along what is to become of it.
+    moment == own
+        && storages::are_any(request)
+        && matches!(request.kind, RequestKind::Main)
+        && request.caching.is_none()
 }

@@ -60,7 +60,7 @@ fn open(server: &Server) -> Result<(), StartError> {
 fn before(request: &mut Request) -> Flow {
     let host = request.vhost;
     let Some(file) = host.settings.get::<ForensicServer>().file.get() else { return Flow::Declined };
-    if request.previous().is_some() || request.is_hypothetical() {
+    if request.previous().is_some() || request.is_hypothetical() || request.is_unattended() {
         return Flow::Declined;
     }
     request.asks_beyond_head();

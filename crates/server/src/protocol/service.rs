@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use runtime::executor::abandon_errands;
 use runtime::{Accepted, Connection, HelperProcess, Service, Tidying, tick};
 use sys::cred::Identity;
 
 use crate::exchange::Running;
+use crate::exchange::errand::before_wait;
 use crate::module::with_infos;
 use crate::phases;
 use crate::protocol::h1::connection::Http1Connection;
@@ -70,8 +72,7 @@ impl Service for HttpService {
     }
 
     fn before_wait(&self) {
-        crate::log::flush_all();
-        tick::next();
+        before_wait();
     }
 
     fn before_pass(&self) {
@@ -88,6 +89,7 @@ impl Service for HttpService {
     }
 
     fn before_end(&self) {
+        abandon_errands();
         self.server.child_ends();
         crate::log::flush_last();
     }

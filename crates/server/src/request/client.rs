@@ -21,6 +21,8 @@ pub struct Client {
     /// The client's IP address as text, once somebody has asked for it.
     ip: OnceLock<Box<str>>,
     misdirected: AtomicBool,
+    /// It waits for nothing: the server has made its requests.
+    is_absent: bool,
     /// The proxy at the other end, if it is not the client itself.
     speaker: Option<Arc<Client>>,
     /// The proxy's announcement of the client before the first request.
@@ -69,6 +71,7 @@ impl Client {
             endpoint,
             ip: OnceLock::new(),
             misdirected: AtomicBool::new(false),
+            is_absent: false,
             speaker: None,
             announced: OnceLock::new(),
             local: OnceLock::new(),
@@ -82,6 +85,20 @@ impl Client {
     pub fn behind(self: &Arc<Client>, peer: SocketAddr) -> Client {
         let speaker = self.speaker.as_ref().unwrap_or(self);
         Client { speaker: Some(speaker.clone()), ..Client::new(peer, self.endpoint.clone()) }
+    }
+
+    /// One that is like the other end of this connection, for requests whose responses nobody gets.
+    pub(crate) fn absent(&self) -> Client {
+        let connection = self.connection();
+        let ends = NoConnection { local: self.local(), session: self.session().cloned() };
+        let absent = Client { is_absent: true, ..Client::new(connection.peer, Arc::new(ends)) };
+        absent.announce(self.announced());
+        absent
+    }
+
+    /// Whether nobody gets the responses to its requests.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.connection().is_absent
     }
 
     /// Records the announced client.

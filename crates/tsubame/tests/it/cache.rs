@@ -3,6 +3,7 @@
 mod filters;
 mod inventory;
 mod objects;
+mod renewal;
 mod repeats;
 mod same_as_apache;
 mod status;

@@ -122,6 +122,11 @@ impl Elsewhere {
 }
 
 impl Lock {
+    /// The file that keeps other children from asking, if there is one.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        self.file.as_ref().map(|LockFile(path)| path.clone())
+    }
+
     /// The body of the response begins, and is stored while it goes out.
     pub(super) async fn begin_body(&self) {
         self.turn.begin_body();

@@ -14,10 +14,10 @@ use super::pending::{Pending, Stale};
 use super::queue::End;
 use super::report::{Forward, Outcome, Why, report, tell};
 use super::settings::CacheServer;
-use super::{key, lasting, storages};
+use super::{key, lasting, renewal, storages};
 use crate::cache::control::Control;
 use crate::cache::entry::{Entry, Micros};
-use crate::cache::storage::{Found, Missing, Storage};
+use crate::cache::storage::{Content, Found, Missing, Storage};
 
 /// The methods that change nothing (RFC 9110 section 9.2.1, and those of WebDAV).
 const SAFE: [&str; 7] = ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"];
@@ -79,7 +79,7 @@ async fn answer(request: &mut Request, moment: Moment) -> HandlerResult {
                 if let Some(watch) = found.watch.take().filter(|_| lasts) {
                     lasting::offer(request, &found.entry, watch, &client, moment);
                 }
-                return hit(request, found, has_mark, collapsed.is_some(), warnings);
+                return hit(request, found.entry, found.content, has_mark, collapsed.is_some(), warnings);
             }
             Looked::Stale(found) => (Some(found), Why::Stale),
             Looked::Miss(why) => (None, why),
@@ -88,24 +88,46 @@ async fn answer(request: &mut Request, moment: Moment) -> HandlerResult {
             request.log("cache", Level::Debug, "AH00696: cache: 'only-if-cached' requested and no cached entity");
             return HandlerResult::Status(504);
         }
-        let grace =
-            stale.as_ref().filter(|found| is_within(&found.entry, found.entry.control.stale_while_revalidate, now()));
+        let grace = stale.as_ref().is_some_and(has_grace);
+        // A client that wants it fresher waits for the origin.
+        let is_late = grace && (ignores || client.max_age.is_none() && client.min_fresh.is_none());
+        if is_late
+            && renewal::is_under_way(&key)
+            && let Some(found) = stale
+        {
+            return hit(request, found.entry, found.content, has_mark, false, [Some(STALE), None]);
+        }
         // What others could not use is not what they wait for.
         if !is_plain && stale.is_none() || request.tunnel_for().is_some() {
             break (stale, None, why);
         }
         let locked = match elsewhere.take() {
             Some(elsewhere) => elsewhere.take(request, &key).await,
-            None => lock::take(request, &key, grace.is_some()).await,
+            None => lock::take(request, &key, grace).await,
         };
         if let Locked::Here(lock) = locked {
-            break (stale, lock, why);
+            if !is_late {
+                break (stale, lock, why);
+            }
+            // Another child may have renewed it before it gave the lock away.
+            match look(request, &storages, &key, &client, ignores).await {
+                Looked::Fresh(found, warnings) => {
+                    return hit(request, found.entry, found.content, has_mark, false, warnings);
+                }
+                Looked::Stale(found) if has_grace(&found) => {
+                    let forward = Forward { why: Why::Stale, collapsed: None };
+                    let pending = Pending { key, storages, stale: None, lock, is_plain: true, has_mark, forward };
+                    return renew(request, found, pending);
+                }
+                Looked::Stale(found) => break (Some(found), lock, Why::Stale),
+                Looked::Miss(why) => break (None, lock, why),
+            }
         }
         if let Some(found) = stale {
             let Control { no_cache, invalidated, .. } = found.entry.control;
             return match no_cache || invalidated || found.entry.control.forbids_stale() {
                 true => pass(request, why),
-                false => hit(request, found, has_mark, false, [Some(STALE), None]),
+                false => hit(request, found.entry, found.content, has_mark, false, [Some(STALE), None]),
             };
         }
         if reloads {
@@ -130,6 +152,24 @@ async fn answer(request: &mut Request, moment: Moment) -> HandlerResult {
     let forward = Forward { why, collapsed };
     request.caching = Some(Box::new(Pending { key, storages, stale, lock, is_plain, has_mark, forward }));
     HandlerResult::Declined
+}
+
+/// Whether a stale response may go out while it is renewed (RFC 5861 section 3).
+fn has_grace(found: &Found) -> bool {
+    is_within(&found.entry, found.entry.control.stale_while_revalidate, now())
+}
+
+/// Answers with a stale response, while a request without a client has the origin confirm it. `pending`: what becomes of the
+/// response to that request.
+fn renew(request: &mut Request, Found { entry, content, place, .. }: Found, pending: Pending) -> HandlerResult {
+    let mut renewing = request.unattended();
+    let headers = renewing.headers_mut();
+    ["Range"].iter().chain(&CONDITIONS).for_each(|name| headers.remove(name));
+    let changed = confirm(&mut renewing, &entry);
+    let found = Found { entry: entry.clone(), content: content.clone(), place, watch: None };
+    let (stale, has_mark) = (Some(Stale { found, changed }), pending.has_mark);
+    renewal::begin(request, renewing, Pending { stale, ..pending });
+    hit(request, entry, content, has_mark, false, [Some(STALE), None])
 }
 
 /// Whether others may use the response to a request, as far as that depends on the request.
@@ -177,7 +217,8 @@ const GUESSED: &str = "113 Heuristic expiration";
 /// Answers with a stored response. `mark`: filters work on it; `collapsed`: it was stored while this request waited.
 fn hit(
     request: &mut Request,
-    Found { entry, content, .. }: Found,
+    entry: Entry,
+    content: Content,
     mark: bool,
     collapsed: bool,
     warnings: [Option<&'static str>; 2],

@@ -41,7 +41,7 @@ const PATHS: &[&str] = &[
     "gone?max-age=600",
     "moved?max-age=600",
     "plain?max-age=3",
-    "tagged?max-age=3,stale-while-revalidate=60",
+    "tagged?max-age=3,stale-while-revalidate=0",
     "plain?no-store",
     "plain?private",
     "tagged?max-age=600,must-revalidate",

@@ -1,0 +1,110 @@
+//! `stale-while-revalidate` (RFC 5861 section 3): a stored response goes out although it is stale, and a request that no client
+//! waits for asks the origin for a new one.
+
+use std::collections::BTreeSet;
+use std::fs::{FileTimes, OpenOptions};
+use std::future::poll_fn;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use conf::Level;
+use runtime::executor::{sleep, timeout};
+use runtime::{Load, offload};
+use server::Request;
+
+use super::lock::max_age;
+use super::pending::Pending;
+
+/// How long a renewal may take: a response of any size has come by then, or its origin hangs.
+const TIME_MAX: Duration = Duration::from_secs(300);
+/// How often the lock of a renewal is made new, at most.
+const TOUCH_MIN: Duration = Duration::from_millis(100);
+
+/// The keys of the responses that this child renews.
+static UNDER_WAY: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn under_way() -> MutexGuard<'static, BTreeSet<String>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this child renews a response.
+pub(super) fn is_under_way(key: &str) -> bool {
+    under_way().contains(key)
+}
+
+/// A renewal, until it is dropped.
+struct Renewal(String);
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        under_way().remove(&self.0);
+    }
+}
+
+/// Has the origin asked for a new response. `renewing`: the request that asks, with the response that it has confirmed. If there is
+/// no room for that now, a later request begins it.
+pub(super) fn begin(request: &Request, mut renewing: Box<Request>, pending: Pending) {
+    if !under_way().insert(pending.key.clone()) {
+        return;
+    }
+    let renewal = Renewal(pending.key.clone());
+    let (lock, every) = (pending.lock.as_ref().and_then(|lock| lock.path()), (max_age(request) / 3).max(TOUCH_MIN));
+    renewing.caching = Some(Box::new(pending));
+    let begun = server::begin_errand(async move {
+        let _renewal = renewal;
+        let answered = beside(renewing.answer_nobody(), keep_new(lock, every));
+        // Whatever has come of it: the next request begins another one.
+        let _ = timeout(TIME_MAX, answered).await;
+    });
+    let text = if begun { "is renewed in the background" } else { "cannot be renewed now" };
+    request.log("cache", Level::Debug, format!("{}: {text}", request.data.unparsed_uri()));
+}
+
+/// The result of the first future, with the other one polled meanwhile.
+async fn beside(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut is_over = false;
+    poll_fn(|cx| {
+        is_over = is_over || second.as_mut().poll(cx).is_ready();
+        first.as_mut().poll(cx)
+    })
+    .await;
+}
+
+/// Keeps a lock from growing so old that another child takes it, for as long as it is there.
+async fn keep_new(lock: Option<PathBuf>, every: Duration) {
+    let Some(lock) = lock else { return };
+    loop {
+        sleep(every).await;
+        let lock = lock.clone();
+        if offload(Load::Wait, move || touch(&lock)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn touch(path: &Path) -> io::Result<()> {
+    let now = UNIX_EPOCH + sys::time::realtime();
+    OpenOptions::new().write(true).open(path)?.set_times(FileTimes::new().set_modified(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_gone_is_not_made_again() {
+        let path = std::env::temp_dir().join(format!("tsubame-lock-{}", std::process::id()));
+        assert!(touch(&path).is_err() && !path.exists());
+        std::fs::write(&path, "").expect("file");
+        let old = FileTimes::new().set_modified(UNIX_EPOCH);
+        OpenOptions::new().write(true).open(&path).and_then(|file| file.set_times(old)).expect("times");
+        touch(&path).expect("touch");
+        let modified = std::fs::metadata(&path).and_then(|meta| meta.modified()).expect("time");
+        std::fs::remove_file(&path).expect("remove");
+        assert!(modified > UNIX_EPOCH);
+    }
+}
