@@ -2,7 +2,7 @@
 //!
 //! | | polled by |
 //! |---|---|
-//! | prefork, worker, event | a thread of the process that exists only while there are errands, with an event loop of its own |
+//! | prefork, worker, event | a thread that begins with the first errand and stays, with an event loop of its own: others may share connections that it polls |
 //! | percore | the event loop: what only one thread uses stays with that |
 
 use std::future::{Future, poll_fn};
@@ -34,9 +34,9 @@ struct Errands {
     resting: Vec<Errand>,
     /// The number of the others.
     polled: usize,
-    /// Wakes the one that polls, if there is one.
-    waker: Option<Waker>,
+    /// Whether there is one that polls, and what wakes it.
     is_polled_at_all: bool,
+    waker: Option<Waker>,
     /// The process ends.
     is_over: bool,
     /// The one that polls, under percore.
@@ -46,8 +46,8 @@ struct Errands {
 static ERRANDS: Mutex<Errands> = Mutex::new(Errands {
     resting: Vec::new(),
     polled: 0,
-    waker: None,
     is_polled_at_all: false,
+    waker: None,
     is_over: false,
     task: None,
 });
@@ -68,7 +68,7 @@ pub fn begin_errand(errand: impl Future<Output = ()> + Send + 'static, before_wa
     }
     all.resting.push(Box::pin(errand));
     if all.is_polled_at_all {
-        let waker = all.waker.take();
+        let waker = all.waker.clone();
         drop(all);
         waker.into_iter().for_each(Waker::wake);
         return true;
@@ -116,7 +116,7 @@ fn start_thread(before_wait: fn()) -> io::Result<()> {
     thread::Builder::new().name("errands".into()).stack_size(STACK).spawn(live).map(drop)
 }
 
-/// Polls the errands until none is left.
+/// Polls the errands until the process ends.
 async fn poll_all() {
     poll_fn(|cx| {
         let mut all = errands();
@@ -125,20 +125,16 @@ async fn poll_all() {
         all.polled = polled.len();
         drop(all);
         polled.retain_mut(|errand| poll_one(errand, cx).is_pending());
-        let is_over = errands().is_over;
-        if is_over {
-            polled.clear();
-        }
         let mut all = errands();
+        if all.is_over {
+            drop(all);
+            polled.clear();
+            all = errands();
+        }
         all.polled = 0;
         all.resting.append(&mut polled);
         POLLED.notify_all();
-        if !all.resting.is_empty() {
-            return Poll::Pending;
-        }
-        all.is_polled_at_all = false;
-        all.waker = None;
-        Poll::Ready(())
+        if all.is_over { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
