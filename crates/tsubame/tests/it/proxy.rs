@@ -6,6 +6,7 @@ mod applications;
 mod balancers;
 mod connections;
 mod forward;
+mod grpc;
 mod heartbeats;
 mod html;
 mod http2;

@@ -179,6 +179,14 @@ pub const WEB_SOCKETS: Need = Need {
     is_fate: false,
 };
 
+/// gRPC of Python, client and server.
+pub const GRPC: Need = Need {
+    what: "Debian's gRPC for Python",
+    remedy: "apt-get install python3-grpcio",
+    is_there: || has_python_packages(&["grpc"]),
+    is_fate: false,
+};
+
 /// Whether Debian's Python has packages of these names.
 fn has_python_packages(names: &[&str]) -> bool {
     names.iter().all(|name| Path::new("/usr/lib/python3/dist-packages").join(name).exists())

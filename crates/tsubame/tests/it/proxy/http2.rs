@@ -315,6 +315,25 @@ fn bad_backends_of_http2() {
             ("continued", "it violates the protocol: CONTINUATION"),
             ("pings", "it violates the protocol: PING"),
             ("settings", "it violates the protocol: SETTINGS"),
+            ("resets", "it has reset the stream (CANCEL)"),
+            ("goaways", "it violates the protocol: GOAWAY"),
+            ("windows", "it violates the protocol: WINDOW_UPDATE"),
+            ("priorities", "it violates the protocol: PRIORITY"),
+            ("unknown", "it violates the protocol: unknown"),
+            ("nothings", "it violates the protocol: empty CONTINUATION"),
+            ("wide", "it violates the protocol: WINDOW_UPDATE beyond the largest window"),
+            ("wide-stream", "WINDOW_UPDATE beyond the largest window"),
+            ("wide-setting", "it violates the protocol: SETTINGS_INITIAL_WINDOW_SIZE"),
+            ("sizes", "it violates the protocol: SETTINGS_MAX_FRAME_SIZE is out of range"),
+            ("push-setting", "it violates the protocol: SETTINGS_ENABLE_PUSH of a server"),
+            ("never-asked", "it violates the protocol: HEADERS on a stream without a request"),
+            ("even", "it violates the protocol: HEADERS on a stream without a request"),
+            ("own-even", "it violates the protocol: DATA on a stream without a request"),
+            ("zero", "it violates the protocol: a frame of a stream without its number"),
+            ("between", "it violates the protocol: a frame within a head"),
+            ("padding", "it violates the protocol: more padding than payload"),
+            ("undecodable", "it violates the protocol: a head cannot be decoded"),
+            ("bomb", "a head is too large"),
             ("garbage", "it violates the protocol: a frame is too large"),
         ] {
             if name != "longer" {
@@ -328,6 +347,7 @@ fn bad_backends_of_http2() {
             ("longer", "the response is longer than its content-length"),
             ("short", "the response is shorter than its content-length"),
             ("empty", "it violates the protocol: empty DATA"),
+            ("overflow", "DATA beyond the window"),
         ] {
             let mut client = server.client();
             client.send(format!("GET /app/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -339,15 +359,17 @@ fn bad_backends_of_http2() {
             server.logged(why);
             server.allow("AH00898: Error reading from remote server");
         }
-        server.announce("AH00898: Too many (11) interim responses from origin server");
-        let mut client = server.client();
-        client.send("GET /app/interims HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let said = String::from_utf8_lossy(&client.rest().0).into_owned();
-        assert_eq!(
-            (said.matches("HTTP/1.1 103").count(), said.matches("HTTP/1.1 502").count()),
-            (11, 1),
-            "{mpm}: {said}"
-        );
+        for name in ["interims", "interim-flood"] {
+            server.announce("AH00898: Too many (11) interim responses from origin server");
+            let mut client = server.client();
+            client.send(format!("GET /app/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+            let said = String::from_utf8_lossy(&client.rest().0).into_owned();
+            assert_eq!(
+                (said.matches("HTTP/1.1 103").count(), said.matches("HTTP/1.1 502").count()),
+                (11, 1),
+                "{mpm}: {said}"
+            );
+        }
         server.announce("AH00957: H2: attempt to connect to");
         server.announce("AH03352: H2: failed to make connection to backend");
         assert_eq!(server.get("/dead/").status, 503);

@@ -89,6 +89,7 @@ fn answer(name: &str, stream: u32, here: &str) -> Option<Vec<u8>> {
     ];
     let hints = || head(stream, END_HEADERS, &[(":status", "103"), ("link", "</x>; rel=preload")]);
     let bad = |fields: &[(&str, &str)]| [head(stream, END_HEADERS, fields), data(stream, b"hi")].concat();
+    let bad_on = |stream: u32| head(stream, WHOLE, &[ok]);
     let often = |count: usize, one: Vec<u8>| one.repeat(count);
     let big = "x".repeat(70_000);
     Some(match name {
@@ -146,6 +147,37 @@ fn answer(name: &str, stream: u32, here: &str) -> Option<Vec<u8>> {
         "settings" => often(3_000, frame(SETTINGS, 0, 0, b"")),
         "deaf" => [plain(stream, "2"), often(64, frame(DATA, 0, stream, &[0; 16_000]))].concat(),
         "empty" => [plain(stream, "2"), often(3_000, frame(DATA, 0, stream, b""))].concat(),
+        "resets" => often(3_000, frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])),
+        "goaways" => often(3_000, frame(GOAWAY, 0, 0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])),
+        "windows" => often(3_000, frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
+        "priorities" => often(3_000, frame(2, 0, stream, &[0, 0, 0, 0, 1])),
+        "unknown" => often(3_000, frame(77, 0, stream, b"x")),
+        "nothings" => [frame(HEADERS, 0, stream, b""), often(3_000, frame(CONTINUATION, 0, stream, b""))].concat(),
+        "wide" => frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]),
+        "wide-setting" => frame(SETTINGS, 0, 0, &[0, 4, 0x80, 0, 0, 0]),
+        "sizes" => frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0, 1]),
+        "push-setting" => frame(SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 1]),
+        "never-asked" => bad_on(stream + 2),
+        "even" => bad_on(2),
+        "own-even" => frame(DATA, 0, 2, b"hi"),
+        "zero" => frame(DATA, 0, 0, b"hi"),
+        "between" => [frame(HEADERS, 0, stream, b""), data(stream, b"hi")].concat(),
+        "padding" => frame(DATA, 8, stream, &[9, 0]),
+        "undecodable" => frame(HEADERS, END_HEADERS, stream, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+        "overflow" => [plain(stream, "9999999"), often(16, frame(DATA, 0, stream, &[0; 16_384]))].concat(),
+        // The stream alone ends; the connection carries others.
+        "wide-stream" => frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]),
+        // A field of 4 000 bytes, and so many references to it.
+        "bomb" => {
+            let value = "v".repeat(4_000);
+            let mut bytes = vec![0x88, 0x40, 1, b'x', 0x7f];
+            let rest = value.len() - 0x7f;
+            bytes.extend([0x80 | (rest % 128) as u8, (rest / 128) as u8]);
+            bytes.extend(value.as_bytes());
+            bytes.extend(vec![0xbe; 10_000]);
+            frame(HEADERS, END_HEADERS, stream, &bytes)
+        }
+        "interim-flood" => often(2_000, hints()),
         "garbage" => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         _ => return None,
     })
