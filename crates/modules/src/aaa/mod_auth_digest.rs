@@ -22,6 +22,7 @@ pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "auth_digest_module", source: "mod_auth_digest.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Repeatable,
+        Hook::Mutex("authdigest-client"),
         Hook::Start(prepare),
         Hook::Phase(
             Phase::CheckUser,

@@ -26,7 +26,7 @@ pub(crate) static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::HelperProcess(&OPEN), Hook::Authn(&SOCACHE)],
+    hooks: &[Hook::Mutex("authn-socache"), Hook::HelperProcess(&OPEN), Hook::Authn(&SOCACHE)],
 };
 
 static OPEN: HelperHook = open;

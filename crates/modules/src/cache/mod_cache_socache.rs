@@ -33,7 +33,7 @@ pub(crate) static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::Provider("cache", "socache"), Hook::HelperProcess(&OPEN)],
+    hooks: &[Hook::Mutex("cache-socache"), Hook::Provider("cache", "socache"), Hook::HelperProcess(&OPEN)],
 };
 
 static OPEN: HelperHook = open;

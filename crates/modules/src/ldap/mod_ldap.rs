@@ -14,7 +14,12 @@ use super::status;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "ldap_module", source: "util_ldap.c", linked: false, directives: DIRECTIVES },
-    hooks: &[Hook::Repeatable, Hook::Start(prepare), Hook::Handler(Order::Middle, Handler::Now(status::handler))],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Mutex("ldap-cache"),
+        Hook::Start(prepare),
+        Hook::Handler(Order::Middle, Handler::Now(status::handler)),
+    ],
 };
 
 const ONE_TABLE: &str = "The number is for all URLs together. An entry of more than about 450 bytes is not remembered.";

@@ -40,6 +40,7 @@ pub static MODULE: Module = Module {
     info: ModuleInfo { id: "rewrite_module", source: "mod_rewrite.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Repeatable,
+        Hook::Mutex("rewrite-map"),
         Hook::Start(prepare),
         Hook::HelperProcess(&maps::helper::HELPER),
         Hook::Phase(

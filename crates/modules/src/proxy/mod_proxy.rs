@@ -83,6 +83,7 @@ pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Repeatable,
+        Hook::Mutex("proxy"),
         Hook::HandlerName(set::check_handler),
         Hook::Check(open::refuse),
         Hook::Check(backends::resolve),

@@ -13,6 +13,7 @@ pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_balancer_module", source: "mod_proxy_balancer.c", linked: false, directives: &[] },
     hooks: &[
         Hook::Repeatable,
+        Hook::Mutex("proxy-balancer-shm"),
         Hook::Check(resolve),
         Hook::Handler(
             Order::First,

@@ -14,4 +14,5 @@ pub mod options;
 pub mod refused_same_as_apache;
 pub mod sections;
 pub mod tables;
+pub mod trees;
 pub mod values;

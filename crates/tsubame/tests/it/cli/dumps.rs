@@ -218,7 +218,31 @@ fn every_dump_is_apaches() {
 #[test]
 fn locks_are_those_of_apache() {
     if oracle::is_there("locks_are_those_of_apache") {
-        let texts: Vec<String> = MUTEXES.iter().map(|text| format!("{text}\n")).collect();
+        let all = modules(&[
+            "authn_core",
+            "auth_basic",
+            "authn_socache",
+            "auth_digest",
+            "cache",
+            "cache_socache",
+            "rewrite",
+            "proxy",
+            "slotmem_shm",
+            "proxy_balancer",
+            "ldap",
+        ]);
+        let of_modules = [
+            "authdigest-client",
+            "authn-socache",
+            "cache-socache",
+            "ldap-cache",
+            "proxy",
+            "proxy-balancer-shm",
+            "rewrite-map",
+        ];
+        let names = of_modules.map(|name| format!("Mutex flock:inc {name}\n")).concat();
+        let texts = MUTEXES.iter().map(|text| format!("{text}\n")).chain([all.clone(), all + &names]);
+        let texts: Vec<String> = texts.collect();
         compare_texts(&texts, &[&["-t", "-DDUMP_RUN_CFG"]], None, Path::new(OURS));
     }
 }
