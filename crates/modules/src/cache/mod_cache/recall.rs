@@ -7,7 +7,7 @@ use sys::time::Instant;
 use super::fields::{CONDITIONS, restore, warn};
 use super::freshness::{Freshness, is_within, judge};
 use super::invalidate::Invalidation;
-use super::lock::{self, Elsewhere, Locked};
+use super::lock::{self, Elsewhere, Lock, Locked};
 use super::mark::{self, Recalled};
 use super::passed::pass;
 use super::pending::{Pending, Stale};
@@ -167,8 +167,11 @@ fn renew(request: &mut Request, Found { entry, content, place, .. }: Found, pend
     ["Range"].iter().chain(&CONDITIONS).for_each(|name| headers.remove(name));
     let changed = confirm(&mut renewing, &entry);
     let found = Found { entry: entry.clone(), content: content.clone(), place, watch: None };
-    let (stale, has_mark) = (Some(Stale { found, changed }), pending.has_mark);
-    renewal::begin(request, renewing, Pending { stale, ..pending });
+    let pending = Pending { stale: Some(Stale { found, changed }), ..pending };
+    let (key, has_mark) = (pending.key.clone(), pending.has_mark);
+    let lock = pending.lock.as_ref().and_then(Lock::path);
+    renewing.caching = Some(Box::new(pending));
+    renewal::begin(request, &key, renewing, lock);
     hit(request, entry, content, has_mark, false, [Some(STALE), None])
 }
 

@@ -16,7 +16,6 @@ use runtime::{Load, offload};
 use server::Request;
 
 use super::lock::max_age;
-use super::pending::Pending;
 
 /// How long a renewal may take: a response of any size has come by then, or its origin hangs.
 const TIME_MAX: Duration = Duration::from_secs(300);
@@ -44,15 +43,14 @@ impl Drop for Renewal {
     }
 }
 
-/// Has the origin asked for a new response. `renewing`: the request that asks, with the response that it has confirmed. If there is
-/// no room for that now, a later request begins it.
-pub(super) fn begin(request: &Request, mut renewing: Box<Request>, pending: Pending) {
-    if !under_way().insert(pending.key.clone()) {
+/// Has the origin asked for a new response. `renewing`: the request that asks, with what is to become of its response; `lock`: the
+/// file that keeps other children from asking. If there is no room for that now, a later request begins it.
+pub(super) fn begin(request: &Request, key: &str, renewing: Box<Request>, lock: Option<PathBuf>) {
+    if !under_way().insert(key.to_string()) {
         return;
     }
-    let renewal = Renewal(pending.key.clone());
-    let (lock, every) = (pending.lock.as_ref().and_then(|lock| lock.path()), (max_age(request) / 3).max(TOUCH_MIN));
-    renewing.caching = Some(Box::new(pending));
+    let renewal = Renewal(key.to_string());
+    let every = (max_age(request) / 3).max(TOUCH_MIN);
     let begun = server::begin_errand(async move {
         let _renewal = renewal;
         let answered = beside(renewing.answer_nobody(), keep_new(lock, every));
