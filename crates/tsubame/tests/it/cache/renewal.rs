@@ -118,9 +118,10 @@ const STALE: &str = "max-age=0, stale-while-revalidate=600";
 
 fn renewed_once(mpm: Mpm) {
     // What the client asks for besides is its own affair.
-    for first in [PLAIN, RANGE, HEAD] {
+    let late = "CacheQuickHandler Off";
+    for (first, lines) in [(PLAIN, "CacheQuickHandler Off\nSetOutputFilter CACHE"), (RANGE, ""), (HEAD, late)] {
         let (site, backend) = (site(), Backend::start());
-        let server = start(mpm, &site, &backend, "", STALE);
+        let server = start(mpm, &site, &backend, lines, STALE);
         all_get_it(mpm, &server, &[first]);
         let renewing = backend.next();
         let head = renewing.head.to_ascii_lowercase();
