@@ -24,8 +24,11 @@ mod health;
 mod interpolate;
 mod limited;
 mod map;
+mod member;
 mod method;
+mod new_member;
 mod open;
+mod place;
 mod received;
 mod remote;
 mod report;
@@ -54,7 +57,8 @@ use server::{Handler, Hook, Module, Order, Phase};
 pub(crate) use self::ajp_settings::AjpSettings;
 pub(crate) use self::backends::{Counted, counted};
 pub(crate) use self::balancer::{
-    Balancer, Balancers, Member, NAME as BALANCER_LOG_NAME, all, resolve, share_text, shown,
+    Balancer, Balancers, NAME as BALANCER_LOG_NAME, NotAdded, STICKY_MAX, all, all_of_hosts, persists, resolve,
+    share_text, shown,
 };
 pub(crate) use self::blocked::BLOCKED;
 pub(crate) use self::broken::broken;
@@ -63,21 +67,23 @@ pub(crate) use self::forwarded::{
     Forwarded, HopByHop, adds_fields, asks_first, fields, host, host_name, is_trailer, one_of_each,
 };
 pub(crate) use self::health::{Health, HealthMethod};
+pub(crate) use self::member::Member;
 pub(crate) use self::method::Method;
+pub(crate) use self::new_member::new_member;
 pub(crate) use self::received::{pass_on, take_field};
 pub(crate) use self::reverse::{EXPRESS, cookie, reversed};
 pub(crate) use self::scheme::{Backend, BackendProtocol, Destination, Scheme, prepare, proxy_error, respond};
 pub(crate) use self::schemes::port_of;
 pub(crate) use self::set::{add_health_expr, add_health_template};
 use self::settings::{
-    ADD_HEADERS, BALANCER_INHERIT, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir, ProxyServer,
-    REQUESTS,
+    ADD_HEADERS, BALANCER_INHERIT, BALANCER_PERSIST, FORWARD_CONTINUE, INHERIT, INTERPOLATE, PRESERVE_HOST, ProxyDir,
+    ProxyServer, REQUESTS,
 };
 pub(crate) use self::status::Status;
 pub(crate) use self::target::Target;
 pub(crate) use self::unsent::Unsent;
 pub(crate) use self::way::{Wanted, find};
-pub(crate) use self::worker::factor;
+pub(crate) use self::worker::{ROUTE_MAX, factor};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_module", source: "mod_proxy.c", linked: false, directives: DIRECTIVES },
@@ -110,7 +116,8 @@ pub(crate) static MODULE: Module = Module {
 const BUFFER: &str = "The kernel chooses the size.";
 const SPOKEN: &str = "The protocols are `http`, `https`, `h2`, `h2c`, `ws`, `wss`, `ajp`, `fcgi`, `scgi` and `uwsgi`; any other is refused. The parameters `min`, `keepalive`, `addressttl`, `flushwait`, `receivebuffersize` and `responsefieldsize` have no effect, and `iobuffersize`, `ping` and `secret` concern AJP only.";
 const OPEN: &str = "On is refused if no `<Proxy>` section says who may use the proxy, or one lets everybody.";
-const NO_GROWTH: &str = "Balancers are added in the configuration only.";
+const NO_GROWTH: &str =
+    "Neither Apache's balancer-manager nor this one adds balancers; `growth` is the room for more members.";
 
 const SERVER: Allowed = Allowed::SERVER;
 const CONF: Allowed = Allowed::CONF;
@@ -151,8 +158,8 @@ const DIRECTIVES: &[Directive] = &[
     row("ProxyTimeout", SERVER, Take1(set::timeout), "Timeout", "Set the timeout (in seconds) for a proxied connection. This overrides the server timeout"),
     row("ProxyBadHeader", SERVER, Take1(|c, v| set::check_word(c, v, &["IsError", "Ignore", "StartBody"])), "IsError", "How to handle bad header line in response: IsError | Ignore | StartBody").differs("A response with a malformed header is always an error."),
     row("BalancerMember", CONF, Words(set::add_member), "", "A balancer name and scheme with list of params").differs(SPOKEN),
-    nothing("BalancerGrowth", SERVER, "5", "Number of additional Balancers that can be added post-config", NO_GROWTH),
-    row("BalancerPersist", SERVER, Flag(|_, _| Ok(())), "Off", "on if the balancer should persist changes on reboot/restart made via the Balancer Manager").without_effect("A restart begins with the configuration."),
+    row("BalancerGrowth", SERVER, Take1(set::check_growth), "5", "Number of additional Balancers that can be added post-config").without_effect(NO_GROWTH),
+    row("BalancerPersist", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.balancer_persist, on)), on_or_off(BALANCER_PERSIST), "on if the balancer should persist changes on reboot/restart made via the Balancer Manager"),
     row("BalancerInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.balancer_inherit, on)), on_or_off(BALANCER_INHERIT), "on if this server should inherit Balancers and Workers defined in the main server (Setting to off recommended if using the Balancer Manager)"),
     row("ProxyPassInherit", SERVER, Flag(|c, on| c.server_set(|s: &mut ProxyServer| &mut s.inherit, on)), on_or_off(INHERIT), "on if this server should inherit all ProxyPass directives defined in the main server (Setting to off recommended if using the Balancer Manager)"),
     row("ProxyStatus", SERVER, Take1(set::status), "Off", "Configure Status: proxy status to one of: on | off | full"),

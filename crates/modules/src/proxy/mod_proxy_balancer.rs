@@ -2,7 +2,11 @@
 //!
 //! Apache manual: mod_proxy_balancer. mod_proxy spreads the requests; here is the page `balancer-manager`.
 
+mod change;
+mod fields;
+mod keeper;
 mod manager;
+mod state;
 
 use conf::ModuleInfo;
 use server::{Handler, Hook, Module, Order};
@@ -15,6 +19,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::Mutex("proxy-balancer-shm"),
         Hook::Check(resolve),
+        Hook::HelperProcess(&keeper::HELPER),
         Hook::Handler(
             Order::First,
             Handler::Later {

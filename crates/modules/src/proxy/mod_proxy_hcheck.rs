@@ -54,8 +54,7 @@ static HELPER: HelperHook = helper;
 /// Starts the process if a member is to be checked.
 fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
     let is_checked = |member: &Member| member.worker.parameters.health.method().is_some();
-    let balancers: Vec<_> =
-        all(server).into_iter().filter(|balancer| balancer.members.iter().any(is_checked)).collect();
+    let balancers: Vec<_> = all(server).into_iter().filter(|balancer| balancer.members().any(is_checked)).collect();
     if balancers.is_empty() {
         return Ok(None);
     }
@@ -70,7 +69,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
 /// Checks until an order from the parent arrives.
 async fn live(balancers: &[Arc<Balancer>], orders: &SignalFd) -> io::Result<()> {
     let order = watch(orders.descriptor(), Interest::READABLE)?;
-    let members = balancers.iter().flat_map(|balancer| balancer.members.iter().map(move |member| (balancer, member)));
+    let members = balancers.iter().flat_map(|balancer| balancer.members().map(move |member| (balancer, member)));
     let mut all: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
     let checked = members.filter(|(_, member)| member.worker.parameters.health.method().is_some());
     for (number, (balancer, member)) in checked.enumerate() {

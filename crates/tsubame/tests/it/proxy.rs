@@ -12,6 +12,7 @@ mod html;
 mod http2;
 mod http2_backend;
 mod http_same_as_apache;
+mod manager;
 mod mapping_same_as_apache;
 pub mod origin;
 mod prepared;

@@ -276,7 +276,7 @@ fn members(balancers: &[Arc<Balancer>]) -> Vec<Family> {
     let each = |kind: MetricType, name, unit, help, of: fn(&Member) -> u64| {
         let suffix = if kind == Counter { "_total" } else { "" };
         let mut values: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        for (balancer, member) in balancers.iter().flat_map(|one| one.members.iter().map(move |member| (one, member))) {
+        for (balancer, member) in balancers.iter().flat_map(|one| one.members().map(move |member| (one, member))) {
             *values.entry((&balancer.name, &member.url)).or_default() += of(member);
         }
         let sample = |((balancer, member), value): ((&str, &str), u64)| Sample {

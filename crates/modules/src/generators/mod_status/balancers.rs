@@ -14,7 +14,7 @@ pub(super) fn lines(out: &mut String, balancers: &[Arc<Balancer>]) {
     // Writing into a string never fails, here and below.
     for (number, balancer) in balancers.iter().enumerate() {
         let _ = writeln!(out, "ProxyBalancer[{number}]Name: {}", balancer.url());
-        for (index, member) in balancer.members.iter().enumerate() {
+        for (index, member) in balancer.members().enumerate() {
             let of = format!("ProxyBalancer[{number}]Worker[{index}]");
             let _ = writeln!(
                 out,
@@ -33,7 +33,7 @@ pub(super) fn lines(out: &mut String, balancers: &[Arc<Balancer>]) {
 /// The page for people: a table for each balancer.
 pub(super) fn tables(out: &mut String, balancers: &[Arc<Balancer>]) {
     for balancer in balancers {
-        let sticky = match &balancer.sticky {
+        let sticky = match balancer.sticky().as_deref() {
             Some((cookie, path)) if cookie == path => escape_html(cookie).into_owned(),
             Some((cookie, path)) => escape_html(&format!("{cookie} | {path}")).into_owned(),
             None => " - ".into(),
@@ -45,11 +45,10 @@ pub(super) fn tables(out: &mut String, balancers: &[Arc<Balancer>]) {
              <table border=\"0\"><tr><th>Sch</th><th>Host</th><th>Stat</th><th>Route</th><th>Redir</th><th>F</th><th>Set</th>\
              <th>Acc</th><th>Busy</th><th>Wr</th><th>Rd</th></tr>\n",
             escape_html(&balancer.url()),
-            balancer.timeout.map_or(0, |time| time.as_secs()),
+            balancer.timeout().map_or(0, |time| time.as_secs()),
             balancer.method().name(),
         );
-        for member in &balancer.members {
-            let parameters = &member.worker.parameters;
+        for member in balancer.members() {
             let _ = writeln!(
                 out,
                 "<tr>\n<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
@@ -57,8 +56,8 @@ pub(super) fn tables(out: &mut String, balancers: &[Arc<Balancer>]) {
                 escape_html(&member.worker.target.scheme),
                 escape_html(&member.worker.target.host),
                 member.status().words(),
-                escape_html(parameters.route.as_deref().unwrap_or_default()),
-                escape_html(parameters.redirect.as_deref().unwrap_or_default()),
+                escape_html(member.route().as_deref().unwrap_or_default()),
+                escape_html(member.redirect().as_deref().unwrap_or_default()),
                 share_text(member.factor()),
                 member.set_number(),
                 member.elected().load(Relaxed),

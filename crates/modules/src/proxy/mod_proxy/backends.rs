@@ -7,8 +7,9 @@ use server::{Draft, Request, Server, UpstreamUse};
 use sys::shm::Shared;
 use upstream::{Address, Ledger, RemoteServer, Tally};
 
-use super::balancer::{Member, all};
+use super::balancer::all;
 use super::limited::limit_of;
+use super::member::Member;
 use super::rest::Rest;
 use super::schemes::port_of;
 use super::settings::ProxyServer;
@@ -126,7 +127,7 @@ pub(crate) fn counted(server: &Server) -> Vec<Counted> {
         shared_idle: idle(&address_of(&member.worker.target)),
     };
     let balancers = all(server);
-    let members = balancers.iter().flat_map(|balancer| balancer.members.iter().map(|one| member(&balancer.name, one)));
+    let members = balancers.iter().flat_map(|balancer| balancer.members().map(|one| member(&balancer.name, one)));
     plain.chain(members).collect()
 }
 
@@ -155,7 +156,7 @@ fn counted_of(server: &Server) -> Vec<(Option<String>, String, Tally)> {
     let plain = plain.known.0.iter().map(|known| (None, known.name.clone(), known.tally.clone()));
     let balancers = all(server);
     let members = balancers.iter().flat_map(|balancer| {
-        balancer.members.iter().map(|one| (Some(balancer.name.clone()), one.url.clone(), one.tally.clone()))
+        balancer.members().map(|one| (Some(balancer.name.clone()), one.url.clone(), one.tally.clone()))
     });
     plain.chain(members).collect()
 }

@@ -3,6 +3,7 @@
 //! Apache manual: mod_proxy_balancer. What the environment tells and what becomes of a broken member was measured on 2.4.71. Beyond
 //! Apache, a request that a member has not begun to answer goes to another one if sending it twice does no harm.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,12 +14,13 @@ use sys::time::Instant;
 use upstream::Attempt;
 
 use super::backends;
-use super::balancer::{Balancer, Member, NAME, of_url};
+use super::balancer::{Balancer, NAME, of_url};
 use super::carried::{Carrier, carried};
 use super::destination::to_member;
 use super::elect::{Election, Session, session};
 use super::limited;
 use super::map::{SOCKET, file_name};
+use super::member::Member;
 use super::scheme::{Backend, Destination, Scheme};
 use super::schemes::scheme;
 use super::target::Target;
@@ -46,7 +48,7 @@ struct ToMember {
     backend: Arc<Backend>,
     /// Its URL with the path, as the file name of the requests.
     filename: String,
-    /// Its URL and its route, for the environment.
+    /// Its URL, and the route that the configuration gives it, for the environment.
     name: Arc<str>,
     route: Arc<str>,
 }
@@ -57,7 +59,8 @@ impl ToBalancer {
         let url = target.url();
         let balancer = of_url(request, &url);
         let name = balancer.as_ref().map(|balancer| balancer.url()).unwrap_or_default().into();
-        let members = balancer.iter().flat_map(|balancer| &balancer.members).map(|_| OnceLock::new()).collect();
+        let most = balancer.as_ref().map_or(0, |balancer| balancer.count_max());
+        let members = (0..most).map(|_| OnceLock::new()).collect();
         ToBalancer { url, path: target.path.clone(), balancer, name, members }
     }
 
@@ -80,7 +83,7 @@ impl ToBalancer {
             let election = Election::new(balancer, index);
             let (member, attempt) = (election.member(), Arc::<Attempt>::default());
             let known = self.members[index].get_or_init(|| ToMember::new(request, member, &self.path));
-            self.tell(request, known, session.as_ref());
+            self.tell(request, known, member, session.as_ref());
             let Some(scheme) = known.scheme else {
                 let text = format!("AH01144: No protocol handler was valid for the member {}", member.url);
                 request.log(NAME, Level::Error, text);
@@ -91,7 +94,7 @@ impl ToBalancer {
             // A member that has no connection to spare is not broken, and another one may have.
             let permit = match limited::permit(request, scheme, &destination).await {
                 Ok(permit) => permit,
-                Err(limited::Busy) if tried.len() < balancer.attempts => {
+                Err(limited::Busy) if tried.len() < balancer.attempts() => {
                     tried.push(index);
                     continue;
                 }
@@ -115,7 +118,7 @@ impl ToBalancer {
             if attempt.is_unreached() || is_failure(request, balancer, member, &result) {
                 member.fails();
             }
-            if attempt.may_be_repeated() && tried.len() < balancer.attempts {
+            if attempt.may_be_repeated() && tried.len() < balancer.attempts() {
                 tried.push(index);
                 request.notes.remove("error-notes");
                 match &line {
@@ -129,14 +132,19 @@ impl ToBalancer {
     }
 
     /// Tells the environment who was elected.
-    fn tell(&self, request: &mut Request, elected: &ToMember, session: Option<&Session>) {
-        let is_own = session.is_some_and(|session| *session.route == *elected.route);
-        if self.balancer.as_ref().is_some_and(|balancer| balancer.sticky.is_some()) && !is_own {
+    fn tell(&self, request: &mut Request, elected: &ToMember, member: &Member, session: Option<&Session>) {
+        let route = match member.route() {
+            Some(Cow::Owned(changed)) => changed.into(),
+            Some(Cow::Borrowed(_)) => elected.route.clone(),
+            None => "".into(),
+        };
+        let is_own = session.is_some_and(|session| *session.route == *route);
+        if self.balancer.as_ref().is_some_and(|balancer| balancer.sticky().is_some()) && !is_own {
             request.env.set("BALANCER_ROUTE_CHANGED", "1");
         }
         request.env.set("BALANCER_NAME", self.name.clone());
         request.env.set("BALANCER_WORKER_NAME", elected.name.clone());
-        request.env.set("BALANCER_WORKER_ROUTE", elected.route.clone());
+        request.env.set("BALANCER_WORKER_ROUTE", route);
         if let Some(session) = session {
             request.env.set("BALANCER_SESSION_STICKY", session.name.clone());
             request.env.set("BALANCER_SESSION_ROUTE", session.route.clone());
@@ -190,19 +198,19 @@ fn is_failure(request: &Request, balancer: &Balancer, member: &Member, result: &
 
 /// The member that gets the request. `None`: nobody can.
 async fn elect(request: &Request, balancer: &Balancer, session: Option<&Session>, tried: &[usize]) -> Option<usize> {
-    let until = balancer.timeout.map(|time| Instant::now() + time);
+    let until = balancer.timeout().map(|time| Instant::now() + time);
     loop {
         if let Some(index) = session.and_then(|session| balancer.of_session(&session.route, tried)) {
             return Some(index);
         }
-        let is_bound = session.filter(|_| balancer.no_failover);
+        let is_bound = session.filter(|_| balancer.no_failover());
         if let Some(index) = is_bound.map_or_else(|| balancer.elect(tried), |_| None) {
             return Some(index);
         }
-        if until.is_none_or(|until| Instant::now() >= until) || balancer.members.is_empty() || !tried.is_empty() {
+        if until.is_none_or(|until| Instant::now() >= until) || balancer.count() == 0 || !tried.is_empty() {
             let name = balancer.url();
             let text = match is_bound {
-                _ if balancer.members.is_empty() => format!("AH01171: {name}: No workers in balancer"),
+                _ if balancer.count() == 0 => format!("AH01171: {name}: No workers in balancer"),
                 Some(session) => {
                     format!("AH01166: {name}: All workers are in error state for route ({})", session.route)
                 }

@@ -3,33 +3,31 @@
 //! The lines about a balancer may be spread over the configuration. Once all are read, [`resolve`] makes a [`Balancer`] of those
 //! that concern a server, with counts that all processes share.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use conf::{Context, Error, Origin, SettingsMap, settings};
 use server::core::CoreServer;
 use server::{Draft, Request, Server};
 use sys::shared_lock::{self, Held};
-use sys::shm::Shared;
-use sys::time::Instant;
-use upstream::{Ledger, Limit, Tally};
+use upstream::{Ledger, Tally};
 
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
 use super::health::HealthMethod;
 use super::limited::limit_of;
+use super::member::Member;
 use super::method::Method;
-use super::rest::RETRY;
+use super::place::{Place, Places};
 use super::settings::ProxyServer;
-use super::status::Status;
-use super::worker::{Parameters, Worker};
+use super::target::Target;
+use super::worker::Worker;
 use crate::derived::DerivedPerHost;
 
 /// The name of mod_proxy_balancer in log lines.
 pub(crate) const NAME: &str = "proxy_balancer";
-/// The share of the load of a member whose line names none, in hundredths.
-const FACTOR: u32 = 100;
 
 settings! {
     /// The balancers of a server.
@@ -45,43 +43,71 @@ impl Balancers {
     }
 }
 
-/// The number of words in shared memory of a member, and of a balancer.
-const MEMBER: usize = 7;
-type Words = [AtomicU64; MEMBER];
-
-/// A place in memory that all processes share.
-#[derive(Debug)]
-struct Place {
-    words: Arc<Shared<Words>>,
-    index: usize,
+/// What the page balancer-manager may change of a balancer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BalancerSettings {
+    /// How it elects members.
+    pub(crate) method: Method,
+    /// How long a request waits for a member.
+    pub(crate) timeout: Option<Duration>,
+    /// How many members more a request is tried at.
+    pub(crate) attempts: usize,
+    /// Whether a session ends with its member.
+    pub(crate) no_failover: bool,
+    pub(crate) sticky: Option<Sticky>,
 }
 
-impl Place {
-    fn words(&self) -> &Words {
-        &self.words[self.index]
-    }
-}
+/// The cookie with the identifier of a session, and the parameter of paths.
+pub(crate) type Sticky = (String, String);
 
 /// Backends of which each request gets one.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     /// Its name without `balancer://`.
     pub(crate) name: String,
-    pub(crate) members: Vec<Member>,
+    /// The members that the configuration names.
+    configured: Vec<Member>,
+    /// The room for those that the page adds, in this order.
+    room: Box<[Room]>,
     /// The first path that `ProxyPass` passes on to it.
     pub(crate) path: Option<String>,
-    pub(crate) sticky: Option<(String, String)>,
+    /// The settings that it begins with.
+    pub(crate) first: BalancerSettings,
     pub(super) separator: Option<char>,
     pub(super) semicolons: bool,
-    pub(crate) no_failover: bool,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) attempts: usize,
     pub(crate) fail_on: Vec<u16>,
     pub(crate) fail_on_timeout: bool,
     pub(super) force_recovery: bool,
     pub(crate) nonce: Option<String>,
+    /// Whether what the page has changed outlives the server (`BalancerPersist`).
+    pub(crate) persists: bool,
+    /// How long a member that is added may be silent.
+    silence: Duration,
     place: Place,
 }
+
+/// The room for a member that the page may add.
+#[derive(Debug)]
+struct Room {
+    place: Place,
+    tally: Tally,
+    /// It, once this process has met it.
+    member: OnceLock<Member>,
+}
+
+/// Why a member cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAdded {
+    /// It is one already.
+    Known,
+    /// There is no room for more.
+    Full,
+    /// A process that was stopped does not let go of the balancer.
+    Stuck,
+}
+
+/// The longest text about sessions that the page may set, as in Apache: names of a cookie and a parameter, in bytes.
+pub(crate) const STICKY_MAX: usize = 62;
 
 impl Balancer {
     /// Its URL.
@@ -89,118 +115,162 @@ impl Balancer {
         format!("{PREFIX}{}", self.name)
     }
 
+    /// Its members: those of the configuration, and those that were added.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> + Clone {
+        self.configured.iter().chain(self.room[..self.added()].iter().map(|room| self.member_in(room)))
+    }
+
+    /// How many members it has.
+    pub(crate) fn count(&self) -> usize {
+        self.configured.len() + self.added()
+    }
+
+    /// How many members it may have.
+    pub(crate) fn count_max(&self) -> usize {
+        self.configured.len() + self.room.len()
+    }
+
+    /// The member with this index, of those that there are.
+    pub(crate) fn member(&self, index: usize) -> &Member {
+        match index.checked_sub(self.configured.len()) {
+            None => &self.configured[index],
+            Some(index) => self.member_in(&self.room[index]),
+        }
+    }
+
+    /// How many members were added. None is ever removed.
+    fn added(&self) -> usize {
+        let count = self.place.words()[ADDED].load(Acquire);
+        usize::try_from(count).map_or(self.room.len(), |count| count.min(self.room.len()))
+    }
+
+    fn member_in<'b>(&self, room: &'b Room) -> &'b Member {
+        room.member.get_or_init(|| Member::added(self.silence, room.place.clone(), room.tally.clone()))
+    }
+
+    /// Adds a member, which all processes see at once.
+    pub(crate) fn add(&self, target: &Target) -> Result<&Member, NotAdded> {
+        let held = self.lock().ok_or(NotAdded::Stuck)?;
+        if self.members().any(|member| is_same(&member.worker.target, target)) {
+            return Err(NotAdded::Known);
+        }
+        let count = self.added();
+        let room = self.room.get(count).ok_or(NotAdded::Full)?;
+        Member::prepare(&room.place, target);
+        self.place.words()[ADDED].store(count as u64 + 1, Release);
+        drop(held);
+        Ok(self.member_in(room))
+    }
+
     /// Lets no other process elect a member, as long as the returned value lives. `None`: a process that was stopped does not let
     /// go of it.
     pub(super) fn lock(&self) -> Option<Held<'_>> {
-        shared_lock::lock(&self.place.words()[0])
+        shared_lock::lock(&self.place.words()[LOCK])
     }
 
     /// How it elects members.
     pub(crate) fn method(&self) -> Method {
-        Method::from_number(self.place.words()[1].load(Relaxed))
+        Method::from_number(self.place.words()[METHOD].load(Relaxed))
     }
 
-    pub(crate) fn set_method(&self, method: Method) {
-        self.place.words()[1].store(method.number(), Relaxed);
-    }
-}
-
-/// A backend in a balancer.
-#[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) worker: Worker,
-    /// Its URL as the configuration has it.
-    pub(crate) url: String,
-    pub(crate) retry: Duration,
-    /// How long it may be silent.
-    pub(crate) timeout: Duration,
-    /// What is counted of it, and how many of its requests are on their way.
-    pub(crate) tally: Tally,
-    /// How many connections to it a child uses at most.
-    pub(super) limit: Option<Arc<Limit>>,
-    place: Place,
-}
-
-impl Member {
-    fn word(&self, index: usize) -> &AtomicU64 {
-        &self.place.words()[index]
+    /// How long a request waits for a member.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.place.words()[TIMEOUT].load(Relaxed))).filter(|time| !time.is_zero())
     }
 
-    pub(crate) fn status(&self) -> Status {
-        Status::from_bits(self.word(0).load(Relaxed))
+    /// How many members more a request is tried at.
+    pub(crate) fn attempts(&self) -> usize {
+        usize::try_from(self.place.words()[ATTEMPTS].load(Relaxed)).unwrap_or(usize::MAX)
     }
 
-    /// Changes its status.
-    pub(crate) fn set(&self, status: Status, on: bool) {
-        match on {
-            true => self.word(0).fetch_or(status.bits(), Relaxed),
-            false => self.word(0).fetch_and(!status.bits(), Relaxed),
-        };
+    /// Whether a session ends with its member.
+    pub(crate) fn no_failover(&self) -> bool {
+        self.place.words()[NO_FAILOVER].load(Relaxed) != 0
     }
 
-    /// It could not be reached, or does not work: it gets no requests for some time, unless its errors do not count.
-    pub(crate) fn fails(&self) {
-        if !self.status().has(Status::IGNORES_ERRORS) {
-            self.word(1).store(Instant::now().nanoseconds(), Relaxed);
-            self.set(Status::IN_ERROR, true);
+    /// The cookie with the identifier of a session, and the parameter of paths.
+    pub(crate) fn sticky(&self) -> Option<Cow<'_, Sticky>> {
+        match self.place.text() {
+            None => self.first.sticky.as_ref().map(Cow::Borrowed),
+            Some(text) => {
+                let (cookie, parameter) = text.split_once('\n')?;
+                Some(Cow::Owned((cookie.to_string(), parameter.to_string())))
+            }
         }
     }
 
-    /// Gives it another try if its time is over.
-    pub(super) fn recover(&self, now: Instant) {
-        if self.status().has(Status::IN_ERROR) && self.rest(now).is_zero() {
-            self.set(Status::IN_ERROR, false);
+    /// All settings that the page may change.
+    pub(crate) fn settings(&self) -> BalancerSettings {
+        BalancerSettings {
+            method: self.method(),
+            timeout: self.timeout(),
+            attempts: self.attempts(),
+            no_failover: self.no_failover(),
+            sticky: self.sticky().map(Cow::into_owned),
         }
     }
 
-    /// Its status, once it has been given another try if its time is over.
-    pub(super) fn status_at(&self, now: Instant) -> Status {
-        let status = self.status();
-        if status.has(Status::IN_ERROR) && self.rest(now).is_zero() { status.without(Status::IN_ERROR) } else { status }
+    /// Changes them. `Err`: a process that was stopped does not let go of the balancer.
+    pub(crate) fn change(&self, to: &BalancerSettings) -> Result<(), NotAdded> {
+        if to.sticky != self.sticky().map(Cow::into_owned) {
+            let _held = self.lock().ok_or(NotAdded::Stuck)?;
+            let lines = to.sticky.as_ref().map(|(cookie, parameter)| format!("{cookie}\n{parameter}"));
+            self.place.set_text(&lines.unwrap_or_default());
+        }
+        if to.method != self.method() {
+            self.forget_traffic(to.method);
+        }
+        self.write(to);
+        Ok(())
     }
 
-    /// How long it gets no requests after its failure.
-    pub(super) fn rest(&self, now: Instant) -> Duration {
-        let age = Duration::from_nanos(now.nanoseconds().saturating_sub(self.word(1).load(Relaxed)));
-        if self.status().has(Status::IGNORES_ERRORS) { Duration::ZERO } else { self.retry.saturating_sub(age) }
+    fn write(&self, to: &BalancerSettings) {
+        let words = self.place.words();
+        words[METHOD].store(to.method.number(), Relaxed);
+        words[TIMEOUT].store(to.timeout.map_or(0, |time| time.as_secs()), Relaxed);
+        words[ATTEMPTS].store(to.attempts as u64, Relaxed);
+        words[NO_FAILOVER].store(to.no_failover.into(), Relaxed);
     }
 
-    /// How often it was elected.
-    pub(crate) fn elected(&self) -> &AtomicU64 {
-        self.word(2)
+    /// A member gets requests again, or the method changes: if that one goes by traffic, all begin anew. Otherwise the member would get
+    /// all requests until it has caught up.
+    pub(crate) fn forget_traffic(&self, method: Method) {
+        if method == Method::Traffic {
+            for member in self.members() {
+                member.sent().store(0, Relaxed);
+                member.received().store(0, Relaxed);
+            }
+        }
     }
 
-    /// The bytes of the requests that were sent to it.
-    pub(crate) fn sent(&self) -> &AtomicU64 {
-        self.word(3)
+    /// Changes the routes of a member of it.
+    pub(crate) fn set_routes(&self, member: &Member, route: &str, redirect: &str) -> Result<(), NotAdded> {
+        let _held = self.lock().ok_or(NotAdded::Stuck)?;
+        member.set_routes(route, redirect);
+        Ok(())
     }
 
-    /// The bytes of its responses.
-    pub(crate) fn received(&self) -> &AtomicU64 {
-        self.word(4)
+    /// How often the page has changed something.
+    pub(crate) fn changes(&self) -> &AtomicU64 {
+        &self.place.words()[CHANGES]
     }
+}
 
-    /// How far it is behind its share, in hundredths of a request.
-    pub(crate) fn arrears(&self) -> i64 {
-        self.word(5).load(Relaxed).cast_signed()
-    }
+/// The words of a balancer in shared memory: the lock, how many members were added, how often the page has changed something, and its
+/// settings.
+const LOCK: usize = 0;
+const METHOD: usize = 1;
+const ADDED: usize = 2;
+const TIMEOUT: usize = 3;
+const ATTEMPTS: usize = 4;
+const NO_FAILOVER: usize = 5;
+const CHANGES: usize = 6;
 
-    pub(super) fn add_arrears(&self, by: i64) {
-        self.word(5).fetch_add(by.cast_unsigned(), Relaxed);
-    }
-
-    /// Its share of the load, in hundredths, and its set.
-    pub(crate) fn factor(&self) -> u32 {
-        (self.word(6).load(Relaxed) >> 8) as u32
-    }
-
-    pub(crate) fn set_number(&self) -> u8 {
-        self.word(6).load(Relaxed) as u8
-    }
-
-    pub(crate) fn set_share(&self, factor: u32, set: u8) {
-        self.word(6).store(u64::from(factor) << 8 | u64::from(set), Relaxed);
-    }
+/// Whether two URLs are those of one member. A slash at the end does not count.
+fn is_same(one: &Target, other: &Target) -> bool {
+    let path = |target: &Target| target.path.trim_end_matches('/').len();
+    let server = |target: &Target| target.server();
+    server(one) == server(other) && one.path[..path(one)] == other.path[..path(other)]
 }
 
 /// The lines of a server about one balancer, by its name.
@@ -227,8 +297,7 @@ fn by_name<'a>(settings: &'a SettingsMap, is_host: bool) -> Vec<LinesOfOne<'a>> 
 pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
     let mut servers: Vec<&mut SettingsMap> =
         std::iter::once(&mut draft.main).chain(draft.hosts.iter_mut().map(|host| &mut host.server)).collect();
-    let lines = |settings: &SettingsMap| settings.get::<ProxyServer>().balancers.entries().len();
-    let places: usize = servers.iter().map(|settings| 2 * lines(settings)).sum();
+    let places: usize = servers.iter().enumerate().map(|(number, settings)| places_of(settings, number > 0)).sum();
     if places == 0 {
         return Ok(());
     }
@@ -236,15 +305,14 @@ pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
         let text = "AH01177: Failed to lookup provider 'shm' for 'slotmem': is mod_slotmem_shm loaded??";
         return Err(Error::check(text));
     }
-    let words = Shared::new(places)
+    let all = Places::new(places)
         .map_err(|error| Error::check(format!("{}: no shared memory for balancers", sys::describe(&error))))?;
-    let words = Arc::new(words);
     let ledger = Ledger::new(places)
         .map_err(|error| Error::check(format!("{}: no shared memory for members", sys::describe(&error))))?;
     let mut used = 0;
     let mut place = || {
         used += 1;
-        (Place { words: words.clone(), index: used - 1 }, ledger.tally(used - 1))
+        (all.place(used - 1), ledger.tally(used - 1))
     };
     let mut of_main: Arc<[Arc<Balancer>]> = Arc::new([]);
     for (number, settings) in servers.iter_mut().enumerate() {
@@ -265,6 +333,16 @@ pub(crate) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
         settings.edit::<Balancers>().all = DerivedPerHost(all);
     }
     Ok(())
+}
+
+/// How many places the balancers of a server need at most. Those that a virtual host inherits have theirs.
+fn places_of(settings: &SettingsMap, is_host: bool) -> usize {
+    let lines = settings.get::<ProxyServer>().balancers.entries().iter().filter(|(line, _)| line.in_host || !is_host);
+    let of_line = |line: &BalancerLine| match line {
+        BalancerLine::Parameters(parameters) => 1 + parameters.growth.unwrap_or(0),
+        BalancerLine::Member(_) => 2,
+    };
+    lines.map(|(line, _)| of_line(&line.line)).sum()
 }
 
 /// Makes a balancer of its lines.
@@ -300,25 +378,37 @@ fn balancer(
     let timeout = own.unwrap_or_else(|| settings.get::<CoreServer>().timeout());
     let members: Result<Vec<Member>, Error> =
         workers.into_iter().map(|worker| member(worker, timeout, context, place())).collect();
-    let members = members?;
+    let configured = members?;
+    let room = (0..parameters.growth.unwrap_or(0)).map(|_| {
+        let (place, tally) = place();
+        Room { place, tally, member: OnceLock::new() }
+    });
+    let room = room.collect();
     let path = settings.get::<ProxyServer>().passes.iter().find_map(|pass| pass.path_to(name));
+    let first = BalancerSettings {
+        method,
+        timeout: parameters.timeout,
+        attempts: parameters.attempts.unwrap_or(configured.len().saturating_sub(1)),
+        no_failover: parameters.no_failover.unwrap_or(false),
+        sticky: parameters.sticky.filter(|(cookie, _)| !cookie.is_empty()),
+    };
     let balancer = Balancer {
         name: (*name).to_string(),
+        configured,
+        room,
         path,
-        sticky: parameters.sticky.filter(|(cookie, _)| !cookie.is_empty()),
+        first,
         separator: parameters.separator.unwrap_or(Some('.')),
         semicolons: parameters.semicolons.unwrap_or(false),
-        no_failover: parameters.no_failover.unwrap_or(false),
-        timeout: parameters.timeout,
-        attempts: parameters.attempts.unwrap_or(members.len().saturating_sub(1)),
-        members,
         fail_on: parameters.fail_on.unwrap_or_default(),
         fail_on_timeout: parameters.fail_on_timeout.unwrap_or(false),
         force_recovery: parameters.force_recovery.unwrap_or(true),
         nonce: parameters.nonce.unwrap_or_else(|| Some(format!("{:032x}", u128::from_be_bytes(sys::random::bytes())))),
+        persists: settings.get::<ProxyServer>().balancer_persist(),
+        silence: timeout,
         place: place_of_balancer,
     };
-    balancer.set_method(method);
+    balancer.write(&balancer.first);
     Ok(balancer)
 }
 
@@ -329,19 +419,14 @@ fn member(
     context: &Context,
     (place, tally): (Place, Tally),
 ) -> Result<Member, Error> {
-    let Parameters { retry, factor, set, status, timeout: own, .. } = worker.parameters;
-    let url = worker.target.name();
     let is_http = ["http", "ws"].contains(&worker.target.scheme.as_str());
     if !is_http && matches!(worker.parameters.health.method(), Some(HealthMethod::Request(..))) {
+        let url = worker.target.name();
         let text = format!("{url}: Tsubame checks the health of members other than http:// only with hcmethod=TCP");
         return Err(Error::check(text));
     }
     let limit = limit_of(&worker.target, &worker.parameters, context);
-    let (retry, timeout) = (retry.unwrap_or(RETRY), own.unwrap_or(timeout));
-    let member = Member { url, retry, timeout, worker, tally, limit, place };
-    member.set(status.of(Status::default()), true);
-    member.set_share(factor.unwrap_or(FACTOR), set.unwrap_or(0));
-    Ok(member)
+    Ok(Member::configured(worker, timeout, limit, place, tally))
 }
 
 /// The balancers that the status page of the request's server shows.
@@ -349,12 +434,26 @@ pub(crate) fn shown(request: &Request) -> &[Arc<Balancer>] {
     if request.host::<ProxyServer>().status() { request.host::<Balancers>().all() } else { &[] }
 }
 
+/// Whether changes of the page outlive the request's server.
+pub(crate) fn persists(request: &Request) -> bool {
+    request.host::<ProxyServer>().balancer_persist()
+}
+
 /// The balancers of all servers, each once.
 pub(crate) fn all(server: &Server) -> Vec<Arc<Balancer>> {
-    let mut all: Vec<Arc<Balancer>> = Vec::new();
-    for one in server.hosts.iter().flat_map(|vhost| vhost.settings.get::<Balancers>().all()) {
-        if !all.iter().any(|known| Arc::ptr_eq(known, one)) {
-            all.push(one.clone());
+    all_of_hosts(server).into_iter().map(|(_, balancer)| balancer).collect()
+}
+
+/// The balancers of all servers, each once, with the first server that has it: empty for the main server.
+pub(crate) fn all_of_hosts(server: &Server) -> Vec<(String, Arc<Balancer>)> {
+    let mut all: Vec<(String, Arc<Balancer>)> = Vec::new();
+    for vhost in &server.hosts {
+        for one in vhost.settings.get::<Balancers>().all() {
+            if !all.iter().any(|(_, known)| Arc::ptr_eq(known, one)) {
+                let port = vhost.port.map(|port| format!(":{port}")).unwrap_or_default();
+                let of = if vhost.index == 0 { String::new() } else { format!("{}{port}", vhost.name) };
+                all.push((of, one.clone()));
+            }
         }
     }
     all

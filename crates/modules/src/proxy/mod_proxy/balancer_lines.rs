@@ -9,6 +9,9 @@ use super::worker::Worker;
 
 /// How URLs of balancers begin.
 pub(crate) const PREFIX: &str = "balancer://";
+/// The most members that the page may add to a balancer, as in Apache.
+const GROWTH_MAX: usize = 100;
+
 /// What a line says about a balancer.
 #[derive(Clone, Debug)]
 pub(super) enum BalancerLine {
@@ -52,6 +55,8 @@ pub(super) struct BalancerParameters {
     pub(super) force_recovery: Option<bool>,
     /// What forms of the balancer-manager have to know; `Some(None)`: nothing.
     pub(super) nonce: Option<Option<String>>,
+    /// How many members the page balancer-manager may add.
+    pub(super) growth: Option<usize>,
 }
 
 impl BalancerParameters {
@@ -94,9 +99,10 @@ impl BalancerParameters {
             "failontimeout" => self.fail_on_timeout = on("failontimeout")?,
             "forcerecovery" => self.force_recovery = on("forcerecovery")?,
             "nonce" => self.nonce = Some(Some(value.to_string()).filter(|_| !value.eq_ignore_ascii_case("none"))),
-            // Members are added in the configuration only.
-            "growth" if !(1..=100).contains(&atoi(value)) => return Err("growth must be between 1 and 100".into()),
-            "growth" => {}
+            "growth" => {
+                let room = usize::try_from(atoi(value)).ok().filter(|room| (1..=GROWTH_MAX).contains(room));
+                self.growth = Some(room.ok_or_else(|| format!("growth must be between 1 and {GROWTH_MAX}"))?);
+            }
             _ => return Err("unknown Balancer parameter".into()),
         }
         Ok(())
@@ -116,5 +122,6 @@ impl BalancerParameters {
         self.fail_on_timeout = later.fail_on_timeout.or(self.fail_on_timeout);
         self.force_recovery = later.force_recovery.or(self.force_recovery);
         self.nonce = later.nonce.or(self.nonce.take());
+        self.growth = later.growth.or(self.growth);
     }
 }

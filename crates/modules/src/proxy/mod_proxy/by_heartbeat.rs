@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::balancer::Member;
+use super::member::Member;
 use crate::cluster::heartbeats;
 
 /// How old what a member says may be, as in Apache.

@@ -9,8 +9,8 @@ use upstream::{Address, Keep, RemoteServer};
 
 use super::ajp_settings::AjpSettings;
 use super::backends::others;
-use super::balancer::Member;
 use super::map::SOCKET;
+use super::member::Member;
 use super::scheme::{Backend, Destination};
 use super::schemes::scheme;
 use super::settings::ProxyServer;

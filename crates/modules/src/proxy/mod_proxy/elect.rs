@@ -10,8 +10,9 @@ use server::Request;
 use sys::time::Instant;
 use upstream::UnderWay;
 
-use super::balancer::{Balancer, Member};
+use super::balancer::Balancer;
 use super::by_heartbeat;
+use super::member::Member;
 use super::method::Method;
 use super::status::Status;
 
@@ -72,7 +73,8 @@ pub(crate) struct Session {
 
 /// The session of a request, by the parameter of its URL or by its cookie.
 pub(crate) fn session(balancer: &Balancer, request: &Request, url: &str) -> Option<Session> {
-    let (cookie, parameter) = balancer.sticky.as_ref()?;
+    let sticky = balancer.sticky()?;
+    let (cookie, parameter) = &*sticky;
     let delimiters: &[char] = if balancer.semicolons { &[';', '?', '&'] } else { &['?', '&'] };
     let (name, id) = match in_url(url, parameter, delimiters) {
         Some(id) => (parameter, id.to_string()),
@@ -116,16 +118,16 @@ impl Balancer {
     pub(crate) fn of_session(&self, route: &str, tried: &[usize]) -> Option<usize> {
         let _held = self.lock();
         let now = Instant::now();
-        let of_route = |member: &&Member| member.worker.parameters.route.as_deref() == Some(route);
-        self.members.iter().filter(of_route).for_each(|member| member.recover(now));
-        let chosen = self.of_route(route, tried, now, self.members.len())?;
+        let of_route = |member: &&Member| member.route().as_deref() == Some(route);
+        self.members().filter(of_route).for_each(|member| member.recover(now));
+        let chosen = self.of_route(route, tried, now, self.count())?;
         if self.method() == Method::Requests {
             let mut all = 0;
-            for member in self.members.iter().filter(|member| member.status().is_usable()) {
+            for member in self.members().filter(|member| member.status().is_usable()) {
                 member.add_arrears(i64::from(member.factor()));
                 all += i64::from(member.factor());
             }
-            self.members[chosen].add_arrears(-all);
+            self.member(chosen).add_arrears(-all);
         }
         Some(chosen)
     }
@@ -133,17 +135,18 @@ impl Balancer {
     /// The usable member of a route, or of the route that takes its place, within so many steps: one that is no standby, if there
     /// is one.
     fn of_route(&self, route: &str, tried: &[usize], now: Instant, steps: usize) -> Option<usize> {
-        let is_of_route = |member: &Member| member.worker.parameters.route.as_deref() == Some(route);
-        let is_standby = |index: &usize| self.members[*index].status().has(Status::STANDBY);
-        let mut all: Vec<usize> = (0..self.members.len()).filter(|index| is_of_route(&self.members[*index])).collect();
+        let is_of_route = |member: &Member| member.route().as_deref() == Some(route);
+        let is_standby = |index: &usize| self.member(*index).status().has(Status::STANDBY);
+        let of_route = self.members().enumerate().filter(|(_, member)| is_of_route(member));
+        let mut all: Vec<usize> = of_route.map(|(index, _)| index).collect();
         all.sort_by_key(is_standby);
         all.into_iter().find_map(|index| {
-            let member = &self.members[index];
+            let member = self.member(index);
             if member.status_at(now).is_usable() && !tried.contains(&index) {
                 return Some(index);
             }
-            let other = member.worker.parameters.redirect.as_deref().filter(|_| steps > 1)?;
-            self.of_route(other, tried, now, steps - 1)
+            let other = member.redirect().filter(|_| steps > 1)?;
+            self.of_route(&other, tried, now, steps - 1)
         })
     }
 
@@ -151,22 +154,22 @@ impl Balancer {
     pub(crate) fn elect(&self, tried: &[usize]) -> Option<usize> {
         let _held = self.lock();
         let now = Instant::now();
-        self.members.iter().for_each(|member| member.recover(now));
+        self.members().for_each(|member| member.recover(now));
         self.first_of_sets(true, now, tried)
     }
 
     /// The member that the next request would get, if all goes well. Changes nothing.
     pub(super) fn foresee(&self, route: Option<&str>) -> Option<usize> {
         let now = Instant::now();
-        if let Some(index) = route.and_then(|route| self.of_route(route, &[], now, self.members.len())) {
+        if let Some(index) = route.and_then(|route| self.of_route(route, &[], now, self.count())) {
             return Some(index);
         }
-        if route.is_some() && self.no_failover { None } else { self.first_of_sets(false, now, &[]) }
+        if route.is_some() && self.no_failover() { None } else { self.first_of_sets(false, now, &[]) }
     }
 
     /// The member whose turn it is, of the lowest set that has one. Whether it `counts` that.
     fn first_of_sets(&self, counts: bool, now: Instant, tried: &[usize]) -> Option<usize> {
-        let numbers = || self.members.iter().map(Member::set_number);
+        let numbers = || self.members().map(Member::set_number);
         let mut set = numbers().min()?;
         loop {
             if let Some(index) = self.best_of_set(set, counts, now, tried) {
@@ -178,7 +181,7 @@ impl Balancer {
 
     /// The member whose turn it is, of those of a set that can get a request. Standbys get it if no other does.
     fn best_of_set(&self, set: u8, counts: bool, now: Instant, tried: &[usize]) -> Option<usize> {
-        let of_set = || self.members.iter().enumerate().filter(move |(_, member)| member.set_number() == set);
+        let of_set = || self.members().enumerate().filter(move |(_, member)| member.set_number() == set);
         let is = |member: &Member, status| member.status_at(now).has(status);
         let is_free = |index: usize, member: &Member| {
             member.status_at(now).is_usable() && !is(member, Status::DRAINING) && !tried.contains(&index)
@@ -201,9 +204,9 @@ impl Balancer {
             member.recover(now);
             member.status().has(Status::IN_ERROR)
         };
-        let force = self.force_recovery && !self.members.is_empty() && self.members.iter().all(is_out);
+        let force = self.force_recovery && self.count() > 0 && self.members().all(is_out);
         if force {
-            self.members.iter().for_each(|member| member.set(Status::IN_ERROR, false));
+            self.members().for_each(|member| member.set(Status::IN_ERROR, false));
         }
         force
     }
@@ -220,13 +223,13 @@ pub(crate) struct Election {
 impl Election {
     /// The member with this index gets the request.
     pub(crate) fn new(balancer: &Arc<Balancer>, index: usize) -> Election {
-        let member = &balancer.members[index];
+        let member = balancer.member(index);
         member.elected().fetch_add(1, Relaxed);
         Election { balancer: balancer.clone(), index, under_way: member.tally.begin() }
     }
 
     pub(crate) fn member(&self) -> &Member {
-        &self.balancer.members[self.index]
+        self.balancer.member(self.index)
     }
 
     /// Its request.

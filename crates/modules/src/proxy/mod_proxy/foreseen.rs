@@ -3,8 +3,9 @@
 use server::Request;
 use sys::time::Instant;
 
-use super::balancer::{Balancer, Member};
+use super::balancer::Balancer;
 use super::elect::session;
+use super::member::Member;
 use super::scheme::Destination;
 use super::status::Status;
 
@@ -24,9 +25,9 @@ pub(super) fn balancer(balancer: &Balancer, request: &Request, url: &str) -> Vec
     let (now, session) = (Instant::now(), session(balancer, request, url));
     let route = session.as_ref().map(|session| &*session.route);
     let chosen = balancer.foresee(route);
-    let of_session = |member: &Member| route.is_some() && member.worker.parameters.route.as_deref() == route;
+    let of_session = |member: &Member| route.is_some() && member.route().as_deref() == route;
     let method = balancer.method().name();
-    let first = match chosen.map(|index| &balancer.members[index]) {
+    let first = match chosen.map(|index| balancer.member(index)) {
         Some(member) if of_session(member) => {
             format!(
                 "{} goes to {}, the member of its session ({})",
@@ -36,12 +37,12 @@ pub(super) fn balancer(balancer: &Balancer, request: &Request, url: &str) -> Vec
             )
         }
         Some(member) => format!("{} goes to {}, whose turn it is ({method})", balancer.url(), member.url),
-        None if balancer.members.is_empty() => format!("{} has no members", balancer.url()),
+        None if balancer.count() == 0 => format!("{} has no members", balancer.url()),
         None => format!("{} goes nowhere: no member gets requests", balancer.url()),
     };
-    let chosen_set = chosen.map(|index| balancer.members[index].set_number());
+    let chosen_set = chosen.map(|index| balancer.member(index).set_number());
     let mut all = Vec::new();
-    for (_, member) in balancer.members.iter().enumerate().filter(|(index, _)| chosen != Some(*index)) {
+    for (_, member) in balancer.members().enumerate().filter(|(index, _)| chosen != Some(*index)) {
         let status = member.status_at(now);
         let is_other_session = route.is_some() && !of_session(member);
         let why = match () {

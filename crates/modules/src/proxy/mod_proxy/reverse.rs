@@ -33,10 +33,7 @@ fn location(request: &Request, url: &str) -> Option<String> {
     let found = dir.reverse.iter().find_map(|line| {
         let (inner, outer) = texts(request, line);
         if let Some(balancer) = of_url(request, &inner) {
-            return balancer
-                .members
-                .iter()
-                .find_map(|member| of_member(url, &member.worker.target.url(), &inner, &outer));
+            return balancer.members().find_map(|member| of_member(url, &member.worker.target.url(), &inner, &outer));
         }
         // A line with a path is about any server.
         let part = match inner.starts_with('/') {

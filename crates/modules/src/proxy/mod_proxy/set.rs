@@ -20,7 +20,7 @@ use super::target::{InvalidTarget, Target};
 use super::worker::{Parameters, Worker};
 
 /// The message for an unsupported protocol.
-fn not_spoken(scheme: &str) -> String {
+pub(super) fn not_spoken(scheme: &str) -> String {
     let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).filter(|name| *name != BALANCER).collect();
     format!("Tsubame does not speak {scheme} to backends yet; it speaks {}", names.join(", "))
 }
@@ -462,6 +462,14 @@ pub(super) fn check_word(cmd: &mut Cmd<'_>, value: &str, known: &[&str]) -> Outc
     match known.iter().any(|word| word.eq_ignore_ascii_case(value)) {
         true => Ok(()),
         false => Err(format!("{} must be one of: {}", cmd.row.name, known.join(" | ")).into()),
+    }
+}
+
+/// `BalancerGrowth`, which has no effect.
+pub(super) fn check_growth(_: &mut Cmd<'_>, value: &str) -> Outcome {
+    match atoi(value) {
+        0..=1000 => Ok(()),
+        _ => Err("BalancerGrowth must be between 0 and 1000".into()),
     }
 }
 

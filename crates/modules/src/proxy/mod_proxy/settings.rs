@@ -19,6 +19,7 @@ pub(super) const REQUESTS: bool = false;
 pub(super) const INTERPOLATE: bool = false;
 pub(super) const INHERIT: bool = true;
 pub(super) const BALANCER_INHERIT: bool = true;
+pub(super) const BALANCER_PERSIST: bool = false;
 pub(super) const PRESERVE_HOST: bool = false;
 pub(super) const ADD_HEADERS: bool = true;
 pub(super) const FORWARD_CONTINUE: bool = true;
@@ -55,6 +56,8 @@ settings! {
         pub(super) health_exprs: Listed<Arc<HealthExpr>>,
         pub(super) health_templates: Listed<Arc<HealthTemplate>>,
         pub(super) balancer_inherit: Setting<bool> = BALANCER_INHERIT,
+        /// Whether what the page balancer-manager has changed outlives the server.
+        pub(super) balancer_persist: Setting<bool> = BALANCER_PERSIST,
         pub(super) timeout: Setting<Duration>,
         pub(super) inherit: Setting<bool> = INHERIT,
         pub(super) via: Setting<Via> = VIA,

@@ -18,7 +18,7 @@ const OWN: usize = 4;
 pub(super) fn share(server: &Server) -> Result<(), String> {
     let lines = server.hosts.iter().flat_map(|host| host.settings.get::<ProxyServer>().workers.iter());
     let balancers = all(server);
-    let members = balancers.iter().flat_map(|balancer| &balancer.members).map(|member| &member.worker);
+    let members = balancers.iter().flat_map(|balancer| balancer.members()).map(|member| &member.worker);
     let addresses = lines
         .map(|worker| &**worker)
         .chain(members)

@@ -79,7 +79,7 @@ pub(crate) struct Parameters {
 }
 
 /// The longest route, in bytes.
-const ROUTE_MAX: usize = 63;
+pub(crate) const ROUTE_MAX: usize = 63;
 
 impl Parameters {
     /// Sets `key=value`. `Err`: the message after the name of the directive.

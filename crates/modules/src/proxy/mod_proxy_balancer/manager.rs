@@ -1,4 +1,4 @@
-//! The page `balancer-manager`: the balancers and their members, and forms that change them until the next restart.
+//! The page `balancer-manager`: the balancers and their members, and forms that change them.
 //!
 //! Apache manual: mod_proxy_balancer, "Enabling Balancer Manager Support". The page and `?xml=1` are as Apache's. Changes come by POST,
 //! from a page of this host, and with the balancer's nonce: anything else is ignored.
@@ -7,43 +7,24 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use conf::Level;
 use http::uri::escape_html;
 use server::{Body, HandlerResult, Request, RequestBody};
 
-use crate::aaa::mod_auth_form::form_fields;
+use super::change;
+use super::fields::Fields;
 use crate::abbreviated_size::abbreviated_size;
 use crate::proxy::mod_proxy::{
-    BALANCER_LOG_NAME, Balancer, Balancers, Health, HealthMethod, Member, Method, Status, factor, share_text,
+    Balancer, Balancers, Health, HealthMethod, Member, Method, Status, persists, share_text,
 };
 
 /// The longest form, in bytes.
 const FORM_MAX: usize = 8192;
-/// The changes of a status that the form offers: the letter, and the heading.
-const CHANGES: [(char, &str); 6] = [
-    ('I', "Ignore Errors"),
-    ('N', "Draining Mode"),
-    ('D', "Disabled"),
-    ('H', "Hot Standby"),
-    ('R', "Hot Spare"),
-    ('S', "Stopped"),
-];
-
 pub(super) fn claims(request: &Request) -> bool {
     request.handler_name() == Some("balancer-manager")
 }
 
 pub(super) fn check(request: &mut Request) -> Option<HandlerResult> {
     (!matches!(&*request.data.method, "GET" | "HEAD" | "POST")).then_some(HandlerResult::Status(405))
-}
-
-/// The fields of a query or a form.
-struct Fields(Vec<(String, String)>);
-
-impl Fields {
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
-    }
 }
 
 /// Makes the page, after the changes that a form asks for.
@@ -58,7 +39,7 @@ pub(super) async fn handle(request: &mut Request) -> HandlerResult {
         false => request.data.args.clone().unwrap_or_default().into_bytes(),
     };
     request.body = RequestBody::default();
-    let fields = Fields(if is_from_here(request) { form_fields(&text) } else { Vec::new() });
+    let fields = if is_from_here(request) { Fields::of(&text) } else { Fields::none() };
     let vhost = request.vhost;
     let all = vhost.settings.get::<Balancers>().all();
     let named = fields.get("b").and_then(|name| all.iter().find(|one| one.name == name));
@@ -66,13 +47,12 @@ pub(super) async fn handle(request: &mut Request) -> HandlerResult {
     let chosen = named.filter(|balancer| knows(balancer));
     let member = chosen.and_then(|balancer| {
         let name = fields.get("w")?;
-        balancer.members.iter().find(|member| member.url == name)
+        balancer.members().find(|member| member.url == name)
     });
-    if let Some(balancer) = chosen.filter(|_| is_form) {
-        match member {
-            Some(member) => change_member(request, balancer, member, &fields),
-            None => change_balancer(request, balancer, &fields),
-        }
+    if let Some(balancer) = chosen.filter(|_| is_form)
+        && let Err(refused) = change::apply(request, balancer, member, &fields)
+    {
+        return refused;
     }
     let page = match fields.get("xml") {
         Some(_) => {
@@ -102,30 +82,6 @@ fn is_from_here(request: &Request) -> bool {
     host.eq_ignore_ascii_case(&request.server_name())
 }
 
-fn change_member(request: &Request, balancer: &Balancer, member: &Member, fields: &Fields) {
-    let share = fields.get("w_lf").and_then(factor).unwrap_or(member.factor());
-    let set = fields.get("w_ls").and_then(|text| text.parse().ok()).filter(|set| *set < 100);
-    member.set_share(share, set.unwrap_or(member.set_number()));
-    for (status, letter, _) in Status::flags() {
-        let offered = CHANGES.iter().any(|(own, _)| *own == letter);
-        match fields.get(&format!("w_status_{letter}")).filter(|_| offered) {
-            Some("1") => member.set(status, true),
-            Some("0") => member.set(status, false),
-            _ => {}
-        }
-    }
-    let text = format!("{}: {} is now {}", balancer.url(), member.url, member.status().words().trim_end());
-    request.log(BALANCER_LOG_NAME, Level::Notice, text);
-}
-
-fn change_balancer(request: &Request, balancer: &Balancer, fields: &Fields) {
-    let method = fields.get("b_lbm").and_then(Method::named);
-    if let Some(method) = method.filter(|method| request.server.language.has_module(method.module())) {
-        balancer.set_method(method);
-        request.log(BALANCER_LOG_NAME, Level::Notice, format!("{}: lbmethod is now {}", balancer.url(), method.name()));
-    }
-}
-
 fn on(is_on: bool) -> &'static str {
     if is_on { "On" } else { "Off" }
 }
@@ -145,15 +101,16 @@ fn html(request: &Request, all: &[Arc<Balancer>], chosen: Option<&Arc<Balancer>>
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
          <html><head><title>Balancer Manager</title>\n<style type='text/css'>\n{STYLE}</style>\n</head>\n\
          <body><h1>Load Balancer Manager for {name}</h1>\n\n<dl><dt>Server Version: {}</dt>\n\
-         <dt>Balancer changes will NOT be persisted on restart.</dt></dl>\n",
-        escape_html(&request.server.software)
+         <dt>Balancer changes will {}be persisted on restart.</dt></dl>\n",
+        escape_html(&request.server.software),
+        if persists(request) { "" } else { "NOT " },
     );
     for balancer in all {
         table(&mut out, &action, balancer, request.server.language.has_module("proxy_hcheck_module"));
     }
     out.push_str("<hr />\n");
     match (chosen, member) {
-        (Some(balancer), Some(member)) => member_form(&mut out, &action, balancer, member),
+        (Some(balancer), Some(member)) => member_form(&mut out, &action, request, balancer, member),
         (Some(balancer), None) => balancer_form(&mut out, &action, request, balancer),
         (None, _) => {}
     }
@@ -175,30 +132,26 @@ fn query(balancer: &Balancer, member: Option<&Member>) -> String {
 
 /// `has_checks`: whether there are columns about health checks.
 fn table(out: &mut String, action: &str, balancer: &Balancer, has_checks: bool) {
-    let count = balancer.members.len();
-    let sticky = match &balancer.sticky {
-        Some((cookie, path)) if cookie == path => escape_html(cookie).into_owned(),
-        Some((cookie, path)) => escape_html(&format!("{cookie}|{path}")).into_owned(),
-        None => " (None) ".into(),
-    };
+    let (used, most) = (balancer.count(), balancer.count_max());
+    let sticky = sticky(balancer).map_or_else(|| " (None) ".into(), |text| escape_html(&text).into_owned());
     let _ = write!(
         out,
         "<hr />\n<h3>LoadBalancer Status for <a href=\"{action}?{}\">{}</a></h3>\n\n\n\
          <table><tr><th>MaxMembers</th><th>StickySession</th><th>DisableFailover</th><th>Timeout</th><th>FailoverAttempts</th>\
-         <th>Method</th><th>Path</th><th>Active</th></tr>\n<tr><td>{count} [{count} Used]</td>\n<td>{sticky}</td><td>{}</td>\n\
+         <th>Method</th><th>Path</th><th>Active</th></tr>\n<tr><td>{most} [{used} Used]</td>\n<td>{sticky}</td><td>{}</td>\n\
          <td>{}</td><td>{}</td>\n<td>{}</td>\n<td>{}</td>\n<td>Yes</td>\n</tr>\n</table>\n<br />\n\n\
          <table><tr><th>Worker URL</th><th>Route</th><th>RouteRedir</th><th>Factor</th><th>Set</th><th>Status</th><th>Elected</th>\
          <th>Busy</th><th>Load</th><th>To</th><th>From</th>{}</tr>\n",
         query(balancer, None),
         escape_html(&balancer.url()),
-        on(balancer.no_failover),
-        balancer.timeout.map_or(0, |time| time.as_secs()),
-        balancer.attempts,
+        on(balancer.no_failover()),
+        seconds(balancer),
+        balancer.attempts(),
         balancer.method().name(),
         escape_html(balancer.path.as_deref().unwrap_or_default()),
         if has_checks { CHECKS } else { "" },
     );
-    for member in &balancer.members {
+    for member in balancer.members() {
         let parameters = &member.worker.parameters;
         let checks = if has_checks { checks(&parameters.health) } else { String::new() };
         let _ = writeln!(
@@ -207,8 +160,8 @@ fn table(out: &mut String, action: &str, balancer: &Balancer, has_checks: bool) 
              <td>{}</td><td>{}</td><td>{}</td><td>{}</td>{checks}</tr>",
             query(balancer, Some(member)),
             escape_html(&member.url),
-            escape_html(parameters.route.as_deref().unwrap_or_default()),
-            escape_html(parameters.redirect.as_deref().unwrap_or_default()),
+            escape_html(&member.route().unwrap_or_default()),
+            escape_html(&member.redirect().unwrap_or_default()),
             share_text(member.factor()),
             member.set_number(),
             member.status().words(),
@@ -249,7 +202,7 @@ fn hidden(out: &mut String, balancer: &Balancer) {
     out.push_str("</form>\n<hr />\n");
 }
 
-fn member_form(out: &mut String, action: &str, balancer: &Balancer, member: &Member) {
+fn member_form(out: &mut String, action: &str, request: &Request, balancer: &Balancer, member: &Member) {
     let name = escape_html(&member.url);
     let _ = write!(
         out,
@@ -257,15 +210,20 @@ fn member_form(out: &mut String, action: &str, balancer: &Balancer, member: &Mem
          <form method='POST' enctype='application/x-www-form-urlencoded' action=\"{action}\">\n\
          <table><tr><td>Load factor:</td><td><input name='w_lf' id='w_lf' type=text value='{}'></td></tr>\n\
          <tr><td>LB Set:</td><td><input name='w_ls' id='w_ls' type=text value='{}'></td></tr>\n\
+         <tr><td>Route:</td><td><input name='w_wr' id='w_wr' type=text value=\"{}\"></td></tr>\n\
+         <tr><td>Route Redirect:</td><td><input name='w_rr' id='w_rr' type=text value=\"{}\"></td></tr>\n\
          <tr><td>Status:</td><td><table><tr>",
         share_text(member.factor()),
-        member.set_number()
+        member.set_number(),
+        escape_html(&member.route().unwrap_or_default()),
+        escape_html(&member.redirect().unwrap_or_default()),
     );
-    for (_, heading) in CHANGES {
+    let offered = || change::FLAGS.into_iter().filter(|(letter, _)| change::is_offered(request, *letter));
+    for (_, heading) in offered() {
         let _ = write!(out, "<th>{heading}</th>");
     }
     out.push_str("</tr>\n<tr>");
-    for (letter, _) in CHANGES {
+    for (letter, _) in offered() {
         let is_on = Status::flags().any(|(status, own, _)| own == letter && member.status().has(status));
         let checked = |is_it: bool| if is_it { " checked" } else { "" };
         let _ = writeln!(
@@ -298,8 +256,45 @@ fn balancer_form(out: &mut String, action: &str, request: &Request, balancer: &B
         let selected = if method == balancer.method() { " selected " } else { "" };
         let _ = writeln!(out, "<option value='{name}'{selected}>{name}");
     }
-    out.push_str("</select>\n</td></tr>\n<tr><td colspan=2><input type=submit value='Submit'></td></tr>\n</table>\n");
+    let checked = |is_it: bool| if is_it { " checked" } else { "" };
+    let is_bound = balancer.no_failover();
+    let _ = write!(
+        out,
+        "</select>\n</td></tr>\n\
+         <tr><td>Timeout:</td><td><input name='b_tmo' id='b_tmo' type=text value='{}'></td></tr>\n\
+         <tr><td>Failover Attempts:</td><td><input name='b_max' id='b_max' type=text value='{}'></td></tr>\n\
+         <tr><td>Disable Failover:</td><td><label for='b_sforce1'>On</label> <input name='b_sforce' id='b_sforce1' value='1' \
+         type=radio{}> <br/> <label for='b_sforce0'>Off</label> <input name='b_sforce' id='b_sforce0' value='0' type=radio{}></td></tr>\n\
+         <tr><td>Sticky Session:</td><td><input name='b_ss' id='b_ss' size=64 type=text value=\"{}\">&nbsp;&nbsp;&nbsp;&nbsp;\
+         (Use '-' to delete)</td></tr>\n",
+        seconds(balancer),
+        balancer.attempts(),
+        checked(is_bound),
+        checked(!is_bound),
+        escape_html(&sticky(balancer).unwrap_or_default()),
+    );
+    // As in Apache, there is no field without room.
+    if balancer.count() < balancer.count_max() {
+        out.push_str(
+            "<tr><td>Add New Worker:</td><td><input name='b_nwrkr' id='b_nwrkr' size=32 type=text>&nbsp;&nbsp;&nbsp;&nbsp;\
+             Are you sure? <input name='b_wyes' id='b_wyes' type=checkbox value='1'></td></tr>",
+        );
+    }
+    out.push_str("<tr><td colspan=2><input type=submit value='Submit'></td></tr>\n</table>\n");
     hidden(out, balancer);
+}
+
+/// How long a request waits for a member, in seconds.
+fn seconds(balancer: &Balancer) -> u64 {
+    balancer.timeout().map_or(0, |time| time.as_secs())
+}
+
+/// The cookie of sessions and the parameter of paths, as the configuration names them.
+fn sticky(balancer: &Balancer) -> Option<String> {
+    balancer.sticky().map(|sticky| match &*sticky {
+        (cookie, path) if cookie == path => cookie.clone(),
+        (cookie, path) => format!("{cookie}|{path}"),
+    })
 }
 
 /// `?xml=1`, for tools.
@@ -314,14 +309,14 @@ fn xml(all: &[Arc<Balancer>]) -> String {
     for balancer in all {
         out.push_str("    <httpd:balancer>\n");
         element(&mut out, 6, "name", &balancer.url());
-        element(&mut out, 6, "stickysession", &balancer.sticky.as_ref().map_or("", |(cookie, _)| cookie));
-        element(&mut out, 6, "nofailover", &on(balancer.no_failover));
-        element(&mut out, 6, "timeout", &balancer.timeout.map_or(0, |time| time.as_secs()));
-        element(&mut out, 6, "maxattempts", &balancer.attempts);
+        element(&mut out, 6, "stickysession", &balancer.sticky().map_or_else(String::new, |sticky| sticky.0.clone()));
+        element(&mut out, 6, "nofailover", &on(balancer.no_failover()));
+        element(&mut out, 6, "timeout", &seconds(balancer));
+        element(&mut out, 6, "maxattempts", &balancer.attempts());
         element(&mut out, 6, "lbmethod", &balancer.method().name());
         out.push_str("      <httpd:workers>\n");
-        for member in &balancer.members {
-            let (target, parameters) = (&member.worker.target, &member.worker.parameters);
+        for member in balancer.members() {
+            let target = &member.worker.target;
             out.push_str("        <httpd:worker>\n");
             let facts: [(&str, &dyn std::fmt::Display); 13] = [
                 ("name", &member.url),
@@ -333,8 +328,8 @@ fn xml(all: &[Arc<Balancer>]) -> String {
                 ("transferred", &member.sent().load(Relaxed)),
                 ("read", &member.received().load(Relaxed)),
                 ("elected", &member.elected().load(Relaxed)),
-                ("route", &parameters.route.as_deref().unwrap_or_default()),
-                ("redirect", &parameters.redirect.as_deref().unwrap_or_default()),
+                ("route", &member.route().unwrap_or_default()),
+                ("redirect", &member.redirect().unwrap_or_default()),
                 ("busy", &member.tally.busy()),
                 ("lbset", &member.set_number()),
             ];
