@@ -57,8 +57,8 @@ use server::{Handler, Hook, Module, Order, Phase};
 pub(crate) use self::ajp_settings::AjpSettings;
 pub(crate) use self::backends::{Counted, counted};
 pub(crate) use self::balancer::{
-    Balancer, Balancers, NAME as BALANCER_LOG_NAME, NotAdded, STICKY_MAX, all, all_of_hosts, persists, resolve,
-    share_text, shown,
+    Balancer, Balancers, NAME as BALANCER_LOG_NAME, NotAdded, STICKY_MAX, all, all_of_hosts, has_checks, persists,
+    resolve, share_text, shown,
 };
 pub(crate) use self::blocked::BLOCKED;
 pub(crate) use self::broken::broken;

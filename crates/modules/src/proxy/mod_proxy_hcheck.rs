@@ -22,10 +22,11 @@ use server::{HelperHook, Hook, Module, Server};
 use sys::cred::Identity;
 use sys::event_loop::EventLoop;
 use sys::signal_fd::SignalFd;
+use sys::time::Instant;
 use sys::watch::{Interest, watch};
 
 use self::check::Failure;
-use super::mod_proxy::{Balancer, Member, Status, add_health_expr, add_health_template, all};
+use super::mod_proxy::{Balancer, Member, Status, add_health_expr, add_health_template, all, has_checks};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "proxy_hcheck_module", source: "mod_proxy_hcheck.c", linked: false, directives: DIRECTIVES },
@@ -51,13 +52,12 @@ fn check_size(_: &mut Cmd<'_>, value: &str) -> Outcome {
 
 static HELPER: HelperHook = helper;
 
-/// Starts the process if a member is to be checked.
+/// Starts the process if a member is to be checked, now or later.
 fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
-    let is_checked = |member: &Member| member.worker.parameters.health.method().is_some();
-    let balancers: Vec<_> = all(server).into_iter().filter(|balancer| balancer.members().any(is_checked)).collect();
-    if balancers.is_empty() {
+    if !has_checks(server) {
         return Ok(None);
     }
+    let balancers = all(server);
     Ok(Some(HelperProcess {
         name: "health checks",
         count: 1,
@@ -69,13 +69,12 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
 /// Checks until an order from the parent arrives.
 async fn live(balancers: &[Arc<Balancer>], orders: &SignalFd) -> io::Result<()> {
     let order = watch(orders.descriptor(), Interest::READABLE)?;
-    let members = balancers.iter().flat_map(|balancer| balancer.members().map(move |member| (balancer, member)));
+    let members = balancers.iter().flat_map(|balancer| (0..balancer.count_max()).map(move |index| (balancer, index)));
     let mut all: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
-    let checked = members.filter(|(_, member)| member.worker.parameters.health.method().is_some());
-    for (number, (balancer, member)) in checked.enumerate() {
+    for (number, (balancer, index)) in members.enumerate() {
         // Not all at once, if there are many.
         let delay = APART * u32::try_from(number / AT_ONCE).unwrap_or(u32::MAX);
-        all.push(Box::pin(watch_over(balancer, member, delay)));
+        all.push(Box::pin(watch_over(balancer, index, delay)));
     }
     let mut order =
         pin!(poll_fn(|cx| match order.poll_read_ready(cx).is_ready() && matches!(orders.read(), Ok(Some(_))) {
@@ -99,15 +98,21 @@ async fn live(balancers: &[Arc<Balancer>], orders: &SignalFd) -> io::Result<()> 
 const AT_ONCE: usize = 16;
 const APART: Duration = Duration::from_millis(100);
 
-/// Checks a member again and again.
-async fn watch_over(balancer: &Balancer, member: &Member, delay: Duration) {
-    let health = &member.worker.parameters.health;
-    let Some(method) = health.method() else { return };
+/// How often to look whether the page has changed how a member is checked, or added it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Checks the member with this index again and again, once there is one.
+async fn watch_over(balancer: &Balancer, index: usize, delay: Duration) {
     let (mut passed, mut failed) = (0, 0);
     sleep(delay).await;
+    while index >= balancer.count() {
+        sleep(LOOK).await;
+    }
+    let member = balancer.member(index);
     loop {
-        if !member.status().has(Status::STOPPED) {
-            let result = check::check(member, method).await;
+        let health = member.health();
+        if let (Some(method), false) = (health.method(), member.status().has(Status::STOPPED)) {
+            let result = check::check(member, &health, method).await;
             let is_out = member.status().has(Status::UNHEALTHY);
             let (name, url) = (balancer.url(), &member.url);
             match result {
@@ -133,6 +138,22 @@ async fn watch_over(balancer: &Balancer, member: &Member, delay: Duration) {
                 }
             }
         }
-        sleep(health.interval()).await;
+        wait(member).await;
+    }
+}
+
+/// Waits until a member that has just been checked is to be checked again, or might be.
+async fn wait(member: &Member) {
+    let began = Instant::now();
+    loop {
+        let health = member.health();
+        let left = match health.method() {
+            Some(_) => health.interval().saturating_sub(began.elapsed()),
+            None => LOOK.saturating_sub(began.elapsed()),
+        };
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(LOOK)).await;
     }
 }

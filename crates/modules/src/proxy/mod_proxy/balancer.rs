@@ -16,9 +16,9 @@ use sys::shared_lock::{self, Held};
 use upstream::{Ledger, Tally};
 
 use super::balancer_lines::{BalancerLine, BalancerParameters, NamedLine, PREFIX};
-use super::health::HealthMethod;
+use super::health::Health;
 use super::limited::limit_of;
-use super::member::Member;
+use super::member::{Conditions, Member, can_be_checked};
 use super::method::Method;
 use super::place::{Place, Places};
 use super::settings::ProxyServer;
@@ -83,6 +83,8 @@ pub(crate) struct Balancer {
     pub(crate) persists: bool,
     /// How long a member that is added may be silent.
     silence: Duration,
+    /// The conditions of health checks.
+    conditions: Conditions,
     place: Place,
 }
 
@@ -145,7 +147,9 @@ impl Balancer {
     }
 
     fn member_in<'b>(&self, room: &'b Room) -> &'b Member {
-        room.member.get_or_init(|| Member::added(self.silence, room.place.clone(), room.tally.clone()))
+        room.member.get_or_init(|| {
+            Member::added(self.silence, self.conditions.clone(), (room.place.clone(), room.tally.clone()))
+        })
     }
 
     /// Adds a member, which all processes see at once.
@@ -246,7 +250,15 @@ impl Balancer {
     /// Changes the routes of a member of it.
     pub(crate) fn set_routes(&self, member: &Member, route: &str, redirect: &str) -> Result<(), NotAdded> {
         let _held = self.lock().ok_or(NotAdded::Stuck)?;
-        member.set_routes(route, redirect);
+        member.set_texts(route, redirect, &member.health());
+        Ok(())
+    }
+
+    /// Changes how a member of it is checked.
+    pub(crate) fn set_health(&self, member: &Member, health: &Health) -> Result<(), NotAdded> {
+        let _held = self.lock().ok_or(NotAdded::Stuck)?;
+        let (route, redirect) = (member.route().unwrap_or_default(), member.redirect().unwrap_or_default());
+        member.set_texts(&route, &redirect, health);
         Ok(())
     }
 
@@ -374,10 +386,11 @@ fn balancer(
         )));
     }
     let (place_of_balancer, _) = place();
+    let conditions: Conditions = settings.get::<ProxyServer>().health_exprs.iter().cloned().collect();
     let own = settings.get::<ProxyServer>().timeout.get().copied();
     let timeout = own.unwrap_or_else(|| settings.get::<CoreServer>().timeout());
     let members: Result<Vec<Member>, Error> =
-        workers.into_iter().map(|worker| member(worker, timeout, context, place())).collect();
+        workers.into_iter().map(|worker| member(worker, timeout, context, &conditions, place())).collect();
     let configured = members?;
     let room = (0..parameters.growth.unwrap_or(0)).map(|_| {
         let (place, tally) = place();
@@ -406,6 +419,7 @@ fn balancer(
         nonce: parameters.nonce.unwrap_or_else(|| Some(format!("{:032x}", u128::from_be_bytes(sys::random::bytes())))),
         persists: settings.get::<ProxyServer>().balancer_persist(),
         silence: timeout,
+        conditions,
         place: place_of_balancer,
     };
     balancer.write(&balancer.first);
@@ -417,21 +431,28 @@ fn member(
     worker: Worker,
     timeout: Duration,
     context: &Context,
-    (place, tally): (Place, Tally),
+    conditions: &Conditions,
+    place: (Place, Tally),
 ) -> Result<Member, Error> {
-    let is_http = ["http", "ws"].contains(&worker.target.scheme.as_str());
-    if !is_http && matches!(worker.parameters.health.method(), Some(HealthMethod::Request(..))) {
+    if !can_be_checked(&worker, worker.parameters.health.method()) {
         let url = worker.target.name();
         let text = format!("{url}: Tsubame checks the health of members other than http:// only with hcmethod=TCP");
         return Err(Error::check(text));
     }
     let limit = limit_of(&worker.target, &worker.parameters, context);
-    Ok(Member::configured(worker, timeout, limit, place, tally))
+    Ok(Member::configured(worker, timeout, limit, conditions.clone(), place))
 }
 
 /// The balancers that the status page of the request's server shows.
 pub(crate) fn shown(request: &Request) -> &[Arc<Balancer>] {
     if request.host::<ProxyServer>().status() { request.host::<Balancers>().all() } else { &[] }
+}
+
+/// Whether there is a process that checks members: some are to be checked, or one that will be may be added.
+pub(crate) fn has_checks(server: &Server) -> bool {
+    let is_checked = |member: &Member| member.worker.parameters.health.method().is_some();
+    server.language.has_module("proxy_hcheck_module")
+        && all(server).iter().any(|balancer| !balancer.room.is_empty() || balancer.configured.iter().any(is_checked))
 }
 
 /// Whether changes of the page outlive the request's server.

@@ -13,6 +13,10 @@ const INTERVAL: Duration = Duration::from_secs(30);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// The longest path, in bytes.
 const PATH_MAX: usize = 127;
+/// The longest name of a condition that may change while the server runs, in bytes.
+const NAME_MAX: usize = 63;
+/// The most bytes of the values that may change while the server runs: names, three numbers, and a path, each with a separator.
+pub(super) const VALUES_MAX: usize = 10 + 3 * 21 + NAME_MAX + 1 + PATH_MAX;
 
 /// How a member is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,17 @@ impl HealthMethod {
     pub(crate) fn name(self) -> String {
         let name = METHODS.iter().find(|(_, method)| *method == self).map_or("", |(name, _)| name);
         name.to_ascii_uppercase()
+    }
+}
+
+impl HealthMethod {
+    /// Those of the configuration by their names, in the order of the page; `None`: no check.
+    pub(crate) fn names() -> impl Iterator<Item = (Option<HealthMethod>, String)> {
+        std::iter::once((None, "NONE".into())).chain(METHODS.iter().map(|(_, method)| (Some(*method), method.name())))
+    }
+
+    fn named(name: &str) -> Option<Option<HealthMethod>> {
+        HealthMethod::names().find(|(_, own)| own.eq_ignore_ascii_case(name)).map(|(method, _)| method)
     }
 }
 
@@ -131,6 +146,43 @@ impl Health {
         self.fails = later.fails.or(self.fails);
         self.uri = later.uri.or(self.uri.take());
         self.condition = later.condition.or(self.condition.take());
+    }
+
+    /// What may change while the server runs: method, interval in milliseconds, passes, fails, condition and path.
+    pub(crate) fn values(&self) -> [String; 6] {
+        [
+            self.method().map_or_else(|| "NONE".into(), HealthMethod::name),
+            self.interval().as_millis().to_string(),
+            self.passes().to_string(),
+            self.fails().to_string(),
+            self.condition.as_ref().map_or("", |condition| &condition.name).to_string(),
+            self.uri.clone().unwrap_or_default(),
+        ]
+    }
+
+    /// This one, except for the values that are given, and that make sense; with the conditions of a server. As in Apache, a condition
+    /// that there is not is none, and so is one without a response.
+    pub(crate) fn with_values(&self, values: [Option<&str>; 6], conditions: &[Arc<HealthExpr>]) -> Health {
+        let [method, interval, passes, fails, condition, uri] = values;
+        let mut changed = self.clone();
+        let count = |text: &str| u32::try_from(atoi(text)).ok().filter(|count| *count > 0);
+        changed.method = method.and_then(HealthMethod::named).or(self.method);
+        let interval = interval.and_then(|text| duration(text, Duration::from_millis(1)));
+        changed.interval = interval.filter(|time| *time >= INTERVAL_MIN).or(self.interval);
+        changed.passes = passes.and_then(count).or(self.passes);
+        changed.fails = fails.and_then(count).or(self.fails);
+        if let Some(name) = condition {
+            let known = conditions.iter().find(|one| one.name == name && name.len() <= NAME_MAX);
+            changed.condition = known.cloned();
+        }
+        if let Some(uri) = uri {
+            let is_path = !uri.is_empty() && uri.len() <= PATH_MAX && !uri.chars().any(char::is_control);
+            changed.uri = is_path.then(|| uri.to_string());
+        }
+        if matches!(changed.method(), None | Some(HealthMethod::Connect)) {
+            changed.condition = None;
+        }
+        changed
     }
 
     /// How the member is checked, if it is.

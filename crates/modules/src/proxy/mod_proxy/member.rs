@@ -9,6 +9,7 @@ use std::time::Duration;
 use sys::time::Instant;
 use upstream::{Limit, Tally};
 
+use super::health::{Health, HealthExpr, HealthMethod, VALUES_MAX};
 use super::place::Place;
 use super::rest::RETRY;
 use super::status::Status;
@@ -35,8 +36,12 @@ pub(crate) struct Member {
     pub(crate) tally: Tally,
     /// How many connections to it a child uses at most.
     pub(super) limit: Option<Arc<Limit>>,
+    conditions: Conditions,
     place: Place,
 }
+
+/// The conditions of the server that a member is of.
+pub(super) type Conditions = Arc<[Arc<HealthExpr>]>;
 
 impl Member {
     /// One of the configuration, which may be silent for so long unless its line says otherwise.
@@ -44,20 +49,20 @@ impl Member {
         worker: Worker,
         timeout: Duration,
         limit: Option<Arc<Limit>>,
-        place: Place,
-        tally: Tally,
+        conditions: Conditions,
+        (place, tally): (Place, Tally),
     ) -> Member {
         let Parameters { retry, timeout: own, .. } = worker.parameters;
         let (retry, timeout) = (retry.unwrap_or(RETRY), own.unwrap_or(timeout));
         let url = worker.target.name();
-        let member = Member { url, is_added: false, retry, timeout, worker, tally, limit, place };
+        let member = Member { url, is_added: false, retry, timeout, worker, tally, limit, conditions, place };
         member.set(member.first_status(), true);
         member.set_share(member.first_factor(), member.first_set());
         member
     }
 
     /// The one that was added at a place.
-    pub(super) fn added(timeout: Duration, place: Place, tally: Tally) -> Member {
+    pub(super) fn added(timeout: Duration, conditions: Conditions, (place, tally): (Place, Tally)) -> Member {
         // Its URL was valid when it was added. A member without one would be the end of its requests only.
         let nowhere =
             || Target { socket: None, scheme: String::new(), host: String::new(), port: None, path: String::new() };
@@ -65,7 +70,7 @@ impl Member {
         let target = Target::parse(Texts::of(&text).url).unwrap_or_else(|_| nowhere());
         let url = target.name();
         let worker = Worker::new(target, Parameters::default());
-        Member { url, is_added: true, retry: RETRY, timeout, worker, tally, limit: None, place }
+        Member { url, is_added: true, retry: RETRY, timeout, worker, tally, limit: None, conditions, place }
     }
 
     /// Prepares a place for a member with this URL, which is disabled at first, as in Apache. For who has the balancer's lock.
@@ -73,7 +78,7 @@ impl Member {
         let [status, .., share, _] = place.words();
         status.store(Status::DISABLED.bits(), Relaxed);
         share.store(share_word(FACTOR, 0), Relaxed);
-        place.set_text(&Texts { url: &target.name(), route: "", redirect: "" }.text());
+        place.set_text(&Texts { url: &target.name(), ..Texts::default() }.text());
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -186,11 +191,41 @@ impl Member {
         }
     }
 
-    /// Changes both. For who has the balancer's lock.
-    pub(super) fn set_routes(&self, route: &str, redirect: &str) {
-        let url = if self.is_added { &*self.url } else { "" };
-        self.place.set_text(&Texts { url, route, redirect }.text());
+    /// How it is checked.
+    pub(crate) fn health(&self) -> Cow<'_, Health> {
+        let first = &self.worker.parameters.health;
+        let text = self.place.text();
+        match text.as_deref().map(Texts::of).filter(|texts| !texts.health[0].is_empty()) {
+            None => Cow::Borrowed(first),
+            Some(texts) => Cow::Owned(first.with_values(texts.health.map(Some), &self.conditions)),
+        }
     }
+
+    /// The same with other values, if it could be checked like that.
+    pub(crate) fn health_with(&self, values: [Option<&str>; 6]) -> Option<Health> {
+        let changed = self.health().with_values(values, &self.conditions);
+        can_be_checked(&self.worker, changed.method()).then_some(changed)
+    }
+
+    /// The names of the conditions that it may have to meet.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &str> {
+        self.conditions.iter().map(|condition| condition.name.as_str())
+    }
+
+    /// Changes its routes, and how it is checked. For who has the balancer's lock.
+    pub(super) fn set_texts(&self, route: &str, redirect: &str, health: &Health) {
+        let url = if self.is_added { &*self.url } else { "" };
+        let values = if *health == self.worker.parameters.health { Default::default() } else { health.values() };
+        let mut texts = Texts { url, route, redirect, ..Texts::default() };
+        texts.health.iter_mut().zip(&values).for_each(|(text, value)| *text = value);
+        self.place.set_text(&texts.text());
+    }
+}
+
+/// Whether a backend can be checked in this way: only those with HTTP and without encryption get requests.
+pub(super) fn can_be_checked(worker: &Worker, method: Option<HealthMethod>) -> bool {
+    let is_http = ["http", "ws"].contains(&worker.target.scheme.as_str());
+    is_http || !matches!(method, Some(HealthMethod::Request(..)))
 }
 
 fn share_word(factor: u32, set: u8) -> u64 {
@@ -202,22 +237,26 @@ fn given(text: &str) -> Option<Cow<'static, str>> {
 }
 
 /// The texts of a member that may change, or that the configuration does not have: a line for each.
+#[derive(Default)]
 struct Texts<'t> {
     url: &'t str,
     route: &'t str,
     redirect: &'t str,
+    /// The values of its checks; all empty: those of the configuration.
+    health: [&'t str; 6],
 }
 
-const _: () = assert!(URL_MAX + 2 * ROUTE_MAX + 2 <= super::place::TEXT_MAX);
+const _: () = assert!(URL_MAX + 2 * ROUTE_MAX + VALUES_MAX + 3 <= super::place::TEXT_MAX);
 
 impl<'t> Texts<'t> {
     fn of(text: &'t str) -> Texts<'t> {
         let mut lines = text.split('\n');
         let mut next = || lines.next().unwrap_or_default();
-        Texts { url: next(), route: next(), redirect: next() }
+        Texts { url: next(), route: next(), redirect: next(), health: [(); 6].map(|()| next()) }
     }
 
     fn text(&self) -> String {
-        [self.url, self.route, self.redirect].join("\n")
+        let [method, interval, passes, fails, condition, uri] = self.health;
+        [self.url, self.route, self.redirect, method, interval, passes, fails, condition, uri].join("\n")
     }
 }

@@ -17,7 +17,7 @@ type Words = [AtomicU64; WORDS];
 /// The number that grows with each new text; 0: there has been none.
 const REVISION: usize = WORDS - 1;
 /// The words of a copy of a text: its length in bytes, and the bytes.
-const COPY: usize = 64;
+const COPY: usize = 128;
 type Copies = [[AtomicU64; COPY]; 2];
 /// The longest text, in bytes.
 pub(super) const TEXT_MAX: usize = (COPY - 1) * size_of::<u64>();

@@ -12,7 +12,8 @@ use server::{HandlerResult, Request};
 
 use super::fields::Fields;
 use crate::proxy::mod_proxy::{
-    BALANCER_LOG_NAME, Balancer, Member, Method, NotAdded, ROUTE_MAX, STICKY_MAX, Status, factor, new_member,
+    BALANCER_LOG_NAME, Balancer, Member, Method, NotAdded, ROUTE_MAX, STICKY_MAX, Status, factor, has_checks,
+    new_member,
 };
 
 /// The flags of a status that the forms offer: the letter, and the heading.
@@ -81,6 +82,14 @@ fn change_member(request: &Request, balancer: &Balancer, member: &Member, fields
     for (status, letter, _) in Status::flags().filter(|(_, letter, _)| is_offered(request, *letter)) {
         if let Some(text) = fields.get(&format!("w_status_{letter}")) {
             member.set(status, atoi(text) != 0);
+        }
+    }
+    if has_checks(request.server) {
+        let mut values = ["w_hm", "w_hi", "w_hp", "w_hf", "w_he", "w_hu"].map(|name| fields.get(name));
+        // As in Apache, a path from the page is no longer than a route; a longer one is none.
+        values[5] = values[5].map(|uri| if uri.len() <= ROUTE_MAX { uri } else { "" });
+        if let Some(health) = member.health_with(values).filter(|health| *health != *member.health()) {
+            balancer.set_health(member, &health).map_err(|_| Refused::Stuck)?;
         }
     }
     if !was_usable && member.status().is_usable() {

@@ -14,7 +14,7 @@ use super::change;
 use super::fields::Fields;
 use crate::abbreviated_size::abbreviated_size;
 use crate::proxy::mod_proxy::{
-    Balancer, Balancers, Health, HealthMethod, Member, Method, Status, persists, share_text,
+    Balancer, Balancers, Health, HealthMethod, Member, Method, Status, has_checks, persists, share_text,
 };
 
 /// The longest form, in bytes.
@@ -152,8 +152,7 @@ fn table(out: &mut String, action: &str, balancer: &Balancer, has_checks: bool) 
         if has_checks { CHECKS } else { "" },
     );
     for member in balancer.members() {
-        let parameters = &member.worker.parameters;
-        let checks = if has_checks { checks(&parameters.health) } else { String::new() };
+        let checks = if has_checks { checks(&member.health()) } else { String::new() };
         let _ = writeln!(
             out,
             "<tr>\n<td><a href=\"{action}?{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
@@ -237,10 +236,36 @@ fn member_form(out: &mut String, action: &str, request: &Request, balancer: &Bal
     }
     let _ = write!(
         out,
-        "</tr></table></td></tr>\n<tr><td colspan='2'><input type=submit value='Submit'></td></tr>\n</table>\n\
-         <input type=hidden name='w' id='w' value=\"{name}\">\n"
+        "</tr></table></td></tr>\n{}<tr><td colspan='2'><input type=submit value='Submit'></td></tr>\n</table>\n\
+         <input type=hidden name='w' id='w' value=\"{name}\">\n",
+        if has_checks(request.server) { fields_of_checks(member) } else { String::new() },
     );
     hidden(out, balancer);
+}
+
+/// The part of a member's form that is about its checks.
+fn fields_of_checks(member: &Member) -> String {
+    let health = member.health();
+    let [method, interval, passes, fails, condition, uri] = health.values();
+    let option = |name: &str, chosen: &str| {
+        let selected = if name == chosen { "selected" } else { "" };
+        let name = escape_html(name);
+        format!("<option value='{name}' {selected} >{name}</option>\n")
+    };
+    // Without a condition the first one would be chosen.
+    let conditions = std::iter::once("").chain(member.conditions());
+    format!(
+        "<tr><td colspan='2'>\n<table align='center'><tr><th>Health Check param</th><th>Value</th></tr>\n\
+         <tr><td>Method</td><td><select name='w_hm'>\n{}</select>\n</td></tr>\n\
+         <tr><td>Expr</td><td><select name='w_he'>\n{}</select>\n</td></tr>\n\
+         <tr><td>Interval (ms)</td><td><input name='w_hi' id='w_hi' type='text' value='{interval}'></td></tr>\n\
+         <tr><td>Passes trigger</td><td><input name='w_hp' id='w_hp' type='text' value='{passes}'></td></tr>\n\
+         <tr><td>Fails trigger</td><td><input name='w_hf' id='w_hf' type='text' value='{fails}'></td></tr>\n\
+         <tr><td>HC uri</td><td><input name='w_hu' id='w_hu' type='text' value=\"{}\"></td></tr>\n</table>\n</td></tr>\n",
+        HealthMethod::names().map(|(_, name)| option(&name, &method)).collect::<String>(),
+        conditions.map(|name| option(name, &condition)).collect::<String>(),
+        escape_html(&uri),
+    )
 }
 
 fn balancer_form(out: &mut String, action: &str, request: &Request, balancer: &Balancer) {

@@ -75,6 +75,10 @@ fn of_member(member: &Member) -> Value {
             put(name, now.unwrap_or_default().into());
         }
     }
+    let health = member.health();
+    if *health != first.health {
+        put("health", health.values().to_vec().into());
+    }
     for (name, count) in [("elected", member.elected()), ("sent", member.sent()), ("received", member.received())] {
         put(name, count.load(Relaxed).into());
     }
@@ -167,6 +171,13 @@ fn apply_to_member(state: &Value, balancer: &Balancer, server: &Server) -> Resul
         let new = (text("route").unwrap_or(&route), text("redirect").unwrap_or(&redirect));
         // Nobody else has the balancer yet.
         let _ = balancer.set_routes(member, new.0, new.1);
+    }
+    let values: Option<Vec<Option<&str>>> =
+        state["health"].as_array().map(|all| all.iter().map(Value::as_str).collect());
+    let values = values.and_then(|values| <[Option<&str>; 6]>::try_from(values).ok());
+    if let Some(health) = values.and_then(|values| member.health_with(values)) {
+        // Nobody else has the balancer yet.
+        let _ = balancer.set_health(member, &health);
     }
     for (name, count) in [("elected", member.elected()), ("sent", member.sent()), ("received", member.received())] {
         count.store(state[name].as_u64().unwrap_or(0), Relaxed);

@@ -9,7 +9,7 @@ use upstream::http1::Exchange;
 use upstream::{Address, Room, Stream, connect_plain};
 
 use super::response::Response;
-use crate::proxy::mod_proxy::{HealthMethod, Member, port_of};
+use crate::proxy::mod_proxy::{Health, HealthMethod, Member, port_of};
 
 /// The most of a response's body that conditions look at, in bytes.
 const BODY_MAX: usize = 1 << 20;
@@ -32,13 +32,13 @@ impl From<String> for Failure {
 }
 
 /// Checks a member.
-pub(super) async fn check(member: &Member, method: HealthMethod) -> Result<(), Failure> {
+pub(super) async fn check(member: &Member, health: &Health, method: HealthMethod) -> Result<(), Failure> {
     let deadline = Instant::now() + member.timeout;
-    let checked = timeout_at(deadline, examine(member, method, deadline)).await;
+    let checked = timeout_at(deadline, examine(member, health, method, deadline)).await;
     checked.unwrap_or_else(|_| Err("it has been silent for too long".to_string().into()))
 }
 
-async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Result<(), Failure> {
+async fn examine(member: &Member, health: &Health, method: HealthMethod, deadline: Instant) -> Result<(), Failure> {
     let target = &member.worker.target;
     let port = target.port.unwrap_or_else(|| port_of(&target.scheme));
     let address = match &target.socket {
@@ -51,13 +51,13 @@ async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Re
     })?;
     let HealthMethod::Request(method, version) = method else { return Ok(()) };
     let mut room = Room::take();
-    room.request = head(member, method, version, port)?;
+    room.request = head(member, health, method, version, port)?;
     let mut exchange = Exchange::new(Stream::new(connection), room, None, member.timeout);
     for _ in 0..=INTERIM_MAX {
         exchange.next_head().await.map_err(|failure| failure.to_string())?;
         let (head, bytes) = exchange.head();
         if head.status(bytes) >= 200 {
-            return Ok(judge(member, method, exchange).await?);
+            return Ok(judge(health, method, exchange).await?);
         }
         runtime::yield_now().await;
     }
@@ -65,10 +65,10 @@ async fn examine(member: &Member, method: HealthMethod, deadline: Instant) -> Re
 }
 
 /// Whether a response, whose final head has come, is that of a healthy member.
-async fn judge(member: &Member, method: &str, mut exchange: Exchange) -> Result<(), String> {
+async fn judge(health: &Health, method: &str, mut exchange: Exchange) -> Result<(), String> {
     let (head, bytes) = exchange.head();
     let status = head.status(bytes);
-    let Some(condition) = &member.worker.parameters.health.condition else {
+    let Some(condition) = &health.condition else {
         return match status {
             200..400 => Ok(()),
             _ => Err(format!("its status is {status}")),
@@ -99,9 +99,9 @@ fn fields(head: &ResponseHead, bytes: &[u8]) -> Vec<(String, String)> {
 }
 
 /// The head of the request.
-fn head(member: &Member, method: &str, version: u8, port: u16) -> Result<Vec<u8>, String> {
+fn head(member: &Member, health: &Health, method: &str, version: u8, port: u16) -> Result<Vec<u8>, String> {
     let target = &member.worker.target;
-    let path = match (method, member.worker.parameters.health.uri.as_deref()) {
+    let path = match (method, health.uri.as_deref()) {
         ("OPTIONS", None) => "*".to_string(),
         (_, uri) => {
             let (start, end) = (target.path.trim_end_matches('/'), uri.unwrap_or_default().trim_start_matches('/'));

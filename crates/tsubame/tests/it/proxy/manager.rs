@@ -12,6 +12,7 @@ use crate::harness::mpm::Mpm;
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
+use crate::harness::wait::until;
 use crate::harness::wire::{Client, Response};
 use crate::proxy::origin::Origin;
 
@@ -387,4 +388,93 @@ fn a_bad_state_is_ignored() {
     let server = start(Mpm::Percore, &site, &text);
     server.announce("balancer://b: file:///etc/passwd: ");
     assert_eq!(facts(&page(site.address())), before);
+}
+
+/// What a page says about the checks of a member.
+fn checks(page: &str, member: &str) -> Vec<String> {
+    let row = page.lines().find(|line| line.contains(&format!("/{member}</a>"))).unwrap_or_default();
+    let cells: Vec<String> = row.split("<td>").skip(12).map(plain).collect();
+    // Apache's page also has the checks in a row so far.
+    cells.into_iter().map(|cell| cell.split(" (").next().unwrap_or_default().to_string()).collect()
+}
+
+/// The page changes how members are checked as in Apache, also of a member that it has added.
+#[test]
+fn health_checks_change_as_in_apache() {
+    if !oracle::is_there("health_checks_change_as_in_apache") {
+        return;
+    }
+    let text = |origin: &Origin| {
+        format!(
+            "BalancerPersist On\nProxyHCExpr ok \"%{{REQUEST_STATUS}} =~ /^2/\"\nProxyHCExpr found \"%{{REQUEST_STATUS}} =~ /^4/\"\n\
+             <Proxy balancer://b>\nBalancerMember http://{0}/m1 hcmethod=TCP hcinterval=60\nBalancerMember http://{0}/m2\n\
+             ProxySet nonce=once growth=1\n</Proxy>\nProxyPass /b balancer://b\n\
+             <Location /manager>\nSetHandler balancer-manager\n</Location>\n",
+            origin.address
+        )
+    };
+    let (fits, too_long) = (format!("w_hu=/{}", "x".repeat(62)), format!("w_hu=/{}", "y".repeat(63)));
+    let forms = [
+        "w_hm=GET",
+        "w_he=ok",
+        "w_he=nope",
+        "w_he=found",
+        "w_he=",
+        "w_he=ok",
+        "w_hm=TCP",
+        "w_he=ok",
+        "w_hm=head11&w_hu=/missing",
+        "w_hm=XX",
+        "w_hi=99",
+        "w_hi=100000",
+        "w_hi=x",
+        "w_hi=20min",
+        "w_hp=0",
+        "w_hp=3",
+        "w_hf=x",
+        "w_hf=2",
+        &fits,
+        &too_long,
+        "w_hu=/a%20b",
+        "w_hm=OPTIONS&w_he=found",
+        "w_hm=NONE",
+        "w_hi=300s&w_hm=GET11&w_hu=/bare&w_he=ok",
+    ];
+    let answers = |site: &Site, origin: &Origin| -> Vec<Vec<String>> {
+        let answer = |changes: &&str| {
+            let form = format!("{changes}&w=http://{}/m2&b=b&nonce=once", origin.address);
+            checks(&send(site.address(), &form).text(), "m2")
+        };
+        forms.iter().map(answer).collect()
+    };
+    let theirs = {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let _apache = Apache::start(&site, &text(&origin));
+        answers(&site, &origin)
+    };
+    let site = Site::new();
+    let origin = Origin::start(site.ip);
+    let server = start(Mpm::Percore, &site, &text(&origin));
+    server.allow("balancer://b: Health check ");
+    let ours = answers(&site, &origin);
+    for (form, (ours, theirs)) in forms.iter().zip(ours.iter().zip(&theirs)) {
+        assert_eq!(ours, theirs, "{form}");
+    }
+    let member = format!("http://{}/new", origin.address);
+    send(site.address(), &format!("b_nwrkr={member}&b_wyes=1&b=b&nonce=once"));
+    send(site.address(), &format!("w={member}&w_status_D=0&w_hm=GET&w_hu=/missing&w_hi=100&b=b&nonce=once"));
+    let is = |word: &'static str| {
+        let has_word =
+            || facts(&page(site.address())).into_iter().any(|fact| fact.contains("/new|") && fact.ends_with(word));
+        until(word, || has_word().then_some(()));
+    };
+    is("Init HcFl");
+    send(site.address(), &format!("w={member}&w_hu=/bare&b=b&nonce=once"));
+    is("Init Ok");
+    let before = ["m2", "new"].map(|member| checks(&page(site.address()), member));
+    drop(server);
+    let server = start(Mpm::Percore, &site, &text(&origin));
+    server.allow("balancer://b: Health check ");
+    assert_eq!(["m2", "new"].map(|member| checks(&page(site.address()), member)), before);
 }
