@@ -39,25 +39,32 @@ pub(super) static HELPER: HelperHook = helper;
 struct Kept {
     balancers: Vec<Named>,
     file: PathBuf,
-    /// Whether the process of a later configuration writes the file.
-    is_former: Shared<AtomicU64>,
+    /// What the processes of this and of a later configuration have said: [`BEGUN`], [`FORMER`].
+    marks: Shared<AtomicU64>,
 }
 
-/// Those of the configuration in use, for the parent.
-static IN_USE: Mutex<Option<Arc<Kept>>> = Mutex::new(None);
+/// The configuration is in use: its process runs.
+const BEGUN: usize = 0;
+/// The process of a later configuration writes the file.
+const FORMER: usize = 1;
+
+/// Those of the configuration in use and of the one that was read last, for the parent. Another module may yet refuse the latter.
+static KEPT: Mutex<Vec<Arc<Kept>>> = Mutex::new(Vec::new());
 
 /// Brings the balancers into the state of before, and starts the process, if any are to be kept.
 fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
-    let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let balancers: Vec<Named> = all_of_hosts(server).into_iter().filter(|(_, balancer)| balancer.persists).collect();
     if balancers.is_empty() {
-        *in_use = None;
+        known.clear();
         return Ok(None);
     }
     let file = Path::new(&*server.language.runtime_dir()).join(file_name(server.file.as_deref().unwrap_or_default()));
-    let is_former = Shared::new(1).map_err(|error| format!("{}: no shared memory", sys::describe(&error)))?;
-    let kept = Arc::new(Kept { balancers, file, is_former });
-    let former = in_use.replace(kept.clone());
+    let marks = Shared::new(2).map_err(|error| format!("{}: no shared memory", sys::describe(&error)))?;
+    let kept = Arc::new(Kept { balancers, file, marks });
+    // One whose process has not come to run yet, and whose page has changed nothing, is as its predecessor was.
+    let former = known.iter().rev().find(|kept| kept.is(BEGUN) || kept.changes() > 0).cloned();
+    *known = former.iter().chain([&kept]).cloned().collect();
     restore(&kept, former.as_deref(), server);
     Ok(Some(HelperProcess {
         name: "balancers",
@@ -65,7 +72,8 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
         // The file belongs to the parent's user: nobody else can make a state.
         privileged: true,
         life: Box::new(move |orders| {
-            former.iter().for_each(|former| former.is_former[0].store(1, Relaxed));
+            kept.mark(BEGUN);
+            former.iter().for_each(|former| former.mark(FORMER));
             EventLoop::new(|| ())?.run(live(&kept, orders))?
         }),
     }))
@@ -134,7 +142,7 @@ async fn live(kept: &Kept, orders: &SignalFd) -> io::Result<()> {
             }
             next = Instant::now() + LOOK;
             let changes = kept.changes();
-            if (is_last || changes != saved) && kept.is_former[0].load(Relaxed) == 0 {
+            if (is_last || changes != saved) && !kept.is(FORMER) {
                 let written = write(&kept.file, &state::of(&kept.balancers));
                 if let (Err(error), false) = (&written, complained) {
                     let (why, file) = (sys::describe(error), kept.file.display());
@@ -152,6 +160,14 @@ async fn live(kept: &Kept, orders: &SignalFd) -> io::Result<()> {
 }
 
 impl Kept {
+    fn is(&self, mark: usize) -> bool {
+        self.marks[mark].load(Relaxed) != 0
+    }
+
+    fn mark(&self, mark: usize) {
+        self.marks[mark].store(1, Relaxed);
+    }
+
     /// How often the page has changed something.
     fn changes(&self) -> u64 {
         self.balancers.iter().map(|(_, balancer)| balancer.changes().load(Relaxed)).fold(0, u64::wrapping_add)
