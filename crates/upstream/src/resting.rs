@@ -12,7 +12,7 @@ use crate::stream::Stream;
 use crate::tally::Tally;
 
 /// How many rest in a thread, to all servers together.
-const RESTING_MAX: usize = 256;
+const RESTING_MAX: usize = 1024;
 
 /// Connections that rest.
 #[derive(Default)]

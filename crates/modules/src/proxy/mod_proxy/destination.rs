@@ -19,7 +19,7 @@ use super::target::Target;
 use super::worker::{Common, Parameters};
 
 /// How many idle connections to a backend are kept without `max` and `smax`.
-const MAX: usize = 64;
+const MAX: usize = 256;
 
 /// The settings of a backend, and what its requests have in common.
 pub(super) fn parameters<'r>(
