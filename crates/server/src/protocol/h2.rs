@@ -293,6 +293,8 @@ impl Http2Connection {
         let (mut sent, mut deadline) = (self.common.wire.lock().sent(), Instant::now() + timeout);
         poll_fn(|cx| match self.poll(cx, false, false) {
             Poll::Ready(next) => Poll::Ready(next),
+            // A request has come meanwhile.
+            Poll::Pending if !self.tasks.is_empty() => Poll::Ready(Stage::Serve),
             Poll::Pending if !self.is_blocked => Poll::Ready(self.rest()),
             Poll::Pending => {
                 let now = self.common.wire.lock().sent();

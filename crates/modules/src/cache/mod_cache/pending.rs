@@ -19,7 +19,7 @@ use super::settings::{CacheDir, CacheServer};
 use super::storable::Candidate;
 use crate::cache::control::Control;
 use crate::cache::entry::{Entry, Micros, micros};
-use crate::cache::storage::{Content, Found, Storage};
+use crate::cache::storage::{Content, Found, Place, Storage};
 
 /// The status codes of responses that are about the client, or about what it has sent.
 const OWN: [u16; 5] = [400, 401, 403, 407, 429];
@@ -139,7 +139,7 @@ impl Pending {
             self.unstorable(request, status);
             report(request, Outcome::Miss, reason);
             tell(request, false, || self.forward.parameters(None, false));
-            return Ok(body);
+            return Ok(wanted(request, body));
         }
         match self.stale.take() {
             Some(stale) if status == 304 => {
@@ -148,19 +148,26 @@ impl Pending {
                 Ok(conditioned(request, content.into()))
             }
             stale => {
-                if let Some(stale) = stale {
-                    request.restore_headers(stale.changed);
-                }
+                let replaces = stale.map(|Stale { found, changed }| {
+                    request.restore_headers(changed);
+                    found.place
+                });
                 let asked = asked(request, &fields);
                 let fields = without_unstored(request, fields);
                 let header_only = request.data.header_only;
-                Ok(self.store(request, Entry { fields, asked, header_only, ..entry }, body).await)
+                Ok(self.store(request, Entry { fields, asked, header_only, ..entry }, body, replaces).await)
             }
         }
     }
 
-    /// Begins to store the response.
-    async fn store(mut self, request: &mut Request, entry: Entry, body: Body) -> Body {
+    /// Begins to store the response. `replaces`: what is stored now.
+    async fn store(
+        mut self,
+        request: &mut Request,
+        entry: Entry,
+        body: Body,
+        replaces: Option<Box<dyn Place>>,
+    ) -> Body {
         let length = body.length();
         let begin =
             |storage: &&'static Storage| Some((*storage, (storage.begin)(request, &self.key, entry.clone(), length)?));
@@ -168,13 +175,17 @@ impl Pending {
             self.unstorable(request, entry.status);
             report(request, Outcome::Miss, "cache miss: cache unwilling to store response");
             tell(request, false, || self.forward.parameters(None, false));
-            return body;
+            if let Some(replaces) = replaces {
+                // What could not be removed was logged.
+                let _ = work(request, replaces.remove()).await;
+            }
+            return wanted(request, body);
         };
         report(request, Outcome::Miss, "cache miss: attempting entity save");
         tell(request, false, || self.forward.parameters(None, true));
         // No GET can use the response to a HEAD: the next request has its turn.
         let lock = self.lock.take_if(|_| !entry.header_only);
-        let keeping = Keeping { draft, lock, host: request.vhost };
+        let keeping = Keeping { draft, lock, replaces, is_wanted: !request.is_unattended(), host: request.vhost };
         if entry.header_only {
             keeping.commit().await;
             return body;
@@ -251,6 +262,11 @@ impl Pending {
         let uri = request.data.unparsed_uri().into_owned();
         HandlerResult::Redirect { uri, keep: Keep { method: true, media_type: false } }
     }
+}
+
+/// A body that is not stored, if anybody gets it.
+fn wanted(request: &Request, body: Body) -> Body {
+    if request.is_unattended() { Body::Empty } else { body }
 }
 
 /// What a response says of its storage. A `304` that says nothing leaves what the stored one says.

@@ -125,7 +125,9 @@ async fn answer(request: &mut Request, moment: Moment) -> HandlerResult {
         }
         if let Some(found) = stale {
             let Control { no_cache, invalidated, .. } = found.entry.control;
-            return match no_cache || invalidated || found.entry.control.forbids_stale() {
+            // It is being renewed, and a client that wants it fresher does not wait for that.
+            let is_too_old = grace && !is_late;
+            return match no_cache || invalidated || found.entry.control.forbids_stale() || is_too_old {
                 true => pass(request, why),
                 false => hit(request, found.entry, found.content, has_mark, false, [Some(STALE), None]),
             };
@@ -167,7 +169,7 @@ fn renew(request: &mut Request, Found { entry, content, place, .. }: Found, pend
     ["Range"].iter().chain(&CONDITIONS).for_each(|name| headers.remove(name));
     let changed = confirm(&mut renewing, &entry);
     let found = Found { entry: entry.clone(), content: content.clone(), place, watch: None };
-    let pending = Pending { stale: Some(Stale { found, changed }), ..pending };
+    let pending = Pending { stale: Some(Stale { found, changed }), is_plain: is_plain(request), ..pending };
     let (key, has_mark) = (pending.key.clone(), pending.has_mark);
     let lock = pending.lock.as_ref().and_then(Lock::path);
     renewing.caching = Some(Box::new(pending));

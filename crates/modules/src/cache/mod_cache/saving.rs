@@ -11,7 +11,7 @@ use sys::time::Instant;
 use super::lock::Lock;
 use super::queue::End;
 use crate::cache::complaint::complain;
-use crate::cache::storage::{Draft, Job};
+use crate::cache::storage::{Draft, Job, Place};
 use crate::cache_counts::{Counted, count};
 
 /// A part of a file up to this size is stored before it goes out, in bytes: it then goes out without passing through memory.
@@ -21,6 +21,10 @@ const AT_ONCE: u64 = 1024 * 1024;
 pub(super) struct Keeping {
     pub(super) draft: Box<dyn Draft>,
     pub(super) lock: Option<Lock>,
+    /// The stored response whose place it takes: it goes, too, if this one does not fit.
+    pub(super) replaces: Option<Box<dyn Place>>,
+    /// Somebody gets the response, stored or not.
+    pub(super) is_wanted: bool,
     pub(super) host: &'static VirtualHost,
 }
 
@@ -36,14 +40,14 @@ impl Keeping {
         is_last: bool,
         write: impl FnOnce(&mut dyn Draft) -> io::Result<()> + Send + 'static,
     ) -> Option<Keeping> {
-        let Keeping { mut draft, lock, host } = self;
+        let Keeping { mut draft, lock, replaces, is_wanted, host } = self;
         let written = offload(Load::Wait, move || match write(&mut *draft) {
             Err(error) => Step::Failed(error, lock),
             Ok(()) if !is_last => Step::Written(draft, lock),
             Ok(()) => Step::Complete(draft.commit(), lock),
         });
         let (stored, lock) = match written.await {
-            Step::Written(draft, lock) => return Some(Keeping { draft, lock, host }),
+            Step::Written(draft, lock) => return Some(Keeping { draft, lock, replaces, is_wanted, host }),
             Step::Failed(error, lock) => (Err(error), lock),
             Step::Complete(job, lock) => (job.await, lock),
         };
@@ -55,7 +59,14 @@ impl Keeping {
             Err(io::ErrorKind::AlreadyExists) => End::Stored,
             Err(io::ErrorKind::ResourceBusy) => End::Alone,
             // The body is none that is stored.
-            Err(io::ErrorKind::FileTooLarge | io::ErrorKind::UnexpectedEof) => End::Unstorable,
+            Err(io::ErrorKind::FileTooLarge | io::ErrorKind::UnexpectedEof) => {
+                if let Some(replaces) = replaces
+                    && let Err(error) = replaces.remove().await
+                {
+                    complain(host, "cache", Some(&error), "a stored response cannot be removed");
+                }
+                End::Unstorable
+            }
             Err(_) => {
                 complain(host, "cache", stored.as_ref().err(), "a response cannot be stored");
                 End::Unstorable
@@ -82,6 +93,8 @@ enum Step {
 pub(super) struct Saving {
     source: Box<dyn BodyStream>,
     keeping: Option<Keeping>,
+    /// Somebody gets it, stored or not.
+    is_wanted: bool,
     /// How many bytes are still to come, if that is known.
     left: Option<u64>,
     /// How many bytes are stored before they go out, and how long that may take; zero: as long as it takes.
@@ -112,6 +125,7 @@ impl Saving {
                 return Body::Stream(Box::new(Saving {
                     left: source.length(),
                     source,
+                    is_wanted: keeping.is_wanted,
                     keeping: Some(keeping),
                     gather: (bytes, Duration::from_millis(milliseconds)),
                     ended: None,
@@ -148,7 +162,9 @@ impl Saving {
             return end.map(Err);
         }
         // A client that has gone ends this here, and nothing is stored.
-        let Some(keeping) = self.keeping.take() else { return self.source.next().await };
+        let Some(keeping) = self.keeping.take() else {
+            return if self.is_wanted { self.source.next().await } else { None };
+        };
         let piece = self.gather().await;
         match &piece {
             None => keeping.commit().await,

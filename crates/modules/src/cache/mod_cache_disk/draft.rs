@@ -99,10 +99,11 @@ impl DiskDraft {
     }
 }
 
-/// Whether a response was stored here since that moment, a time since 1970.
+/// Whether a response was stored here since that moment, a time since 1970. A time to come is that of a clock that was wrong.
 fn is_newer(paths: &Paths, moment: Duration) -> bool {
     let stored = fs::metadata(&paths.header).ok().and_then(|meta| meta.modified().ok());
-    stored.is_some_and(|at| at.duration_since(UNIX_EPOCH).is_ok_and(|at| at > moment))
+    let stored = stored.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    stored.is_some_and(|at| at > moment && at <= sys::time::realtime())
 }
 
 pub(super) fn make(directory: &Path) -> io::Result<()> {

@@ -4,6 +4,7 @@
 //! that concern a server, with counts that all processes share.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
@@ -465,15 +466,22 @@ pub(crate) fn all(server: &Server) -> Vec<Arc<Balancer>> {
     all_of_hosts(server).into_iter().map(|(_, balancer)| balancer).collect()
 }
 
-/// The balancers of all servers, each once, with the first server that has it: empty for the main server.
+/// The balancers of all servers, each once, with the first server that has it: empty for the main server; the others of one name
+/// are numbered.
 pub(crate) fn all_of_hosts(server: &Server) -> Vec<(String, Arc<Balancer>)> {
     let mut all: Vec<(String, Arc<Balancer>)> = Vec::new();
+    let mut hosts: HashMap<String, usize> = HashMap::new();
     for vhost in &server.hosts {
+        let port = vhost.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let mut of = if vhost.index == 0 { String::new() } else { format!("{}{port}", vhost.name) };
+        let count = hosts.entry(of.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            of = format!("{of} {count}");
+        }
         for one in vhost.settings.get::<Balancers>().all() {
             if !all.iter().any(|(_, known)| Arc::ptr_eq(known, one)) {
-                let port = vhost.port.map(|port| format!(":{port}")).unwrap_or_default();
-                let of = if vhost.index == 0 { String::new() } else { format!("{}{port}", vhost.name) };
-                all.push((of, one.clone()));
+                all.push((of.clone(), one.clone()));
             }
         }
     }

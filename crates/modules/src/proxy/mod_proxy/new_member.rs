@@ -17,6 +17,9 @@ pub(crate) fn new_member(server: &Server, url: &str) -> Result<Target, String> {
     if url.chars().any(|c| c.is_control() || c == ' ') {
         return Err("the URL has blanks or control characters in it".into());
     }
+    if url.contains(['?', '#']) {
+        return Err("the URL of a member has no query and no fragment".into());
+    }
     let parsed = Target::parse(url).ok().filter(|target| is_host(&target.host));
     let mut target = parsed.ok_or_else(|| format!("{url} is no absolute URL, such as http://10.0.0.1:8080"))?;
     let scheme = scheme_named(&target.scheme).filter(|scheme| scheme.handler.is_some());

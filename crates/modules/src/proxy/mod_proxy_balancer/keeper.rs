@@ -56,7 +56,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
     let mut known = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let balancers: Vec<Named> = all_of_hosts(server).into_iter().filter(|(_, balancer)| balancer.persists).collect();
     if balancers.is_empty() {
-        known.clear();
+        // What an earlier configuration has kept stays known: its process must not write when a later one does.
         return Ok(None);
     }
     let file = Path::new(&*server.language.runtime_dir()).join(file_name(server.file.as_deref().unwrap_or_default()));

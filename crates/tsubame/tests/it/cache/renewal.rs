@@ -130,11 +130,17 @@ fn renewed_once(mpm: Mpm) {
         all_get_it(mpm, &server, &[PLAIN, RANGE, HEAD, PLAIN]);
         assert!(backend.is_left_alone(), "{mpm}: one request at a time");
         renewing.answer(200, "max-age=600", "two");
-        let renewed = || Some(server.get("/p")).filter(|response| response.text() == "two");
+        let mut asked = 6;
+        let renewed = || {
+            asked += 1;
+            Some(server.get("/p")).filter(|response| response.text() == "two")
+        };
         let response = until("the renewed response", renewed);
         assert_eq!((word(&response), response.field("Warning")), ("HIT", None), "{mpm}");
         assert!(backend.is_left_alone(), "{mpm}: it is fresh");
-        assert!(!site.read("logs/own").contains("GET /\n"), "{mpm}: only clients' requests are logged");
+        let logged = || site.read("logs/own").lines().count();
+        until("all lines of the log", || (logged() >= asked).then_some(()));
+        assert_eq!(logged(), asked, "{mpm}: only clients' requests are logged");
         let locks = std::fs::read_dir(site.root.join("run/locks")).expect("locks").count();
         assert!(locks > 0, "{mpm}");
     }
@@ -170,6 +176,35 @@ fn others_wait(mpm: Mpm) {
         let response = client.response();
         assert_eq!((response.text().as_ref(), word(&response)), ("two", "MISS"), "{mpm}: {control}");
     }
+}
+
+/// Who wants it fresher does not get what others get while it is renewed.
+fn others_pass(mpm: Mpm) {
+    let (site, backend) = (site(), Backend::start());
+    let server = start(mpm, &site, &backend, "", STALE);
+    all_get_it(mpm, &server, &[PLAIN]);
+    let renewing = backend.next();
+    for field in ["max-age=0", "min-fresh=10"] {
+        let mut client = server.client();
+        client.send(format!("GET /p HTTP/1.1\r\nHost: localhost\r\nCache-Control: {field}\r\n\r\n"));
+        backend.next().answer(200, "max-age=600", field);
+        assert_eq!(client.response().text(), field, "{mpm}");
+    }
+    renewing.answer(200, "max-age=600", "two");
+}
+
+/// A new response that is too large to be stored ends the old one.
+fn too_large(mpm: Mpm) {
+    let (site, backend) = (site(), Backend::start());
+    let server = start(mpm, &site, &backend, "CacheMaxFileSize 10", STALE);
+    all_get_it(mpm, &server, &[PLAIN]);
+    backend.next().answer(200, "max-age=600", "too large for the storage");
+    let is_gone = || (files_below(&site.root.join("run/cache")) == 0).then_some(());
+    until("the end of the old response", is_gone);
+    let mut client = server.client();
+    client.send(PLAIN);
+    backend.next().answer(200, "max-age=600", "new");
+    assert_eq!(client.response().text(), "new", "{mpm}");
 }
 
 /// A renewal ends with its process, and leaves no lock to the next generation.
@@ -210,6 +245,11 @@ crate::harness::mpm::under_percore_and! {
 
     fn clients_that_have_to_wait(mpm: Mpm) {
         others_wait(mpm);
+        others_pass(mpm);
+    }
+
+    fn a_response_that_is_too_large(mpm: Mpm) {
+        too_large(mpm);
     }
 
     fn a_process_that_ends(mpm: Mpm) {
