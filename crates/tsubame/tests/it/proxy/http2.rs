@@ -347,7 +347,6 @@ fn bad_backends_of_http2() {
             ("longer", "the response is longer than its content-length"),
             ("short", "the response is shorter than its content-length"),
             ("empty", "it violates the protocol: empty DATA"),
-            ("overflow", "DATA beyond the window"),
         ] {
             let mut client = server.client();
             client.send(format!("GET /app/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n"));

@@ -164,7 +164,6 @@ fn answer(name: &str, stream: u32, here: &str) -> Option<Vec<u8>> {
         "between" => [frame(HEADERS, 0, stream, b""), data(stream, b"hi")].concat(),
         "padding" => frame(DATA, 8, stream, &[9, 0]),
         "undecodable" => frame(HEADERS, END_HEADERS, stream, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
-        "overflow" => [plain(stream, "9999999"), often(16, frame(DATA, 0, stream, &[0; 16_384]))].concat(),
         // The stream alone ends; the connection carries others.
         "wide-stream" => frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]),
         // A field of 4 000 bytes, and so many references to it.
