@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use md5::Digest;
 
 use crate::auth::passwords::request;
-use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::oracle;
 use crate::harness::postgres::Postgres;
@@ -425,7 +425,9 @@ fn a_database_that_goes_away(mpm: Mpm) {
 }
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
 /// A database that accepts a connection and never answers delays only its own requests, for a limited time.
 fn a_database_that_hangs(mpm: Mpm) {
     if !needs::POSTGRES.is_there("a_database_that_hangs") {

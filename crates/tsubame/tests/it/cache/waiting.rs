@@ -204,7 +204,9 @@ fn nobody_waits_long_for_a_body(mpm: Mpm) {
     assert_eq!(first.response().text(), second.text(), "{mpm}");
 }
 
-crate::harness::mpm::under_every_mpm! {
+crate::harness::mpm::under_percore_and! {
+    prefork:
+
     /// The others get the response to the first one.
     fn what_is_stored_goes_to_all(mpm: Mpm) {
         others_wait(mpm, Ending::Stored);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -31,7 +31,9 @@ fn writes(server: &Server<'_>) -> u64 {
     server.children().into_iter().map(of).sum()
 }
 
-under_every_mpm! {
+under_percore_and! {
+    prefork:
+
     /// A client is asked for its body when a script can take it, and its time starts then: it cannot help the wait at the gate.
     fn the_clock_starts_after_the_gate(mpm: Mpm) {
         let site = site();

@@ -1,6 +1,6 @@
 //! Responses that scripts send before their answers (103, RFC 8297).
 
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -45,7 +45,9 @@ fn head(client: &mut Client) -> String {
     head
 }
 
-under_every_mpm! {
+under_percore_and! {
+    worker:
+
     /// They arrive while the script makes its answer, and the connection stays.
     fn hints_come_before_the_answer(mpm: Mpm) {
         let site = site();

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -19,7 +19,9 @@ fn with_fields(fields: &str) -> String {
     format!("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-under_every_mpm! {
+under_percore_and! {
+    worker:
+
     /// `LimitRequestLine`, `LimitRequestFields`, `LimitRequestFieldSize`. Another test compares the exact limits with
     /// Apache's.
     fn heads_are_limited(mpm: Mpm) {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::cli::explain::explain;
-use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::oracle::{Case, both, compare};
 use crate::harness::server::Server;
@@ -61,7 +61,9 @@ fn a_map_that_changes_is_read_again(mpm: Mpm) {
 }
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
 fn a_program_is_asked_by_all_children(mpm: Mpm) {
         let site = site();
         let server = Server::start(mpm, &site, CONFIGURATION);

@@ -5,7 +5,7 @@ use sys::signal::Signal;
 
 use crate::cli::ctl::{ctl, json};
 use crate::harness::browser::Browser;
-use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -49,7 +49,9 @@ fn snapshot(answer: &Response) -> Value {
     serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))
 }
 
-under_every_mpm! {
+under_percore_and! {
+    worker:
+
     /// One snapshot, and then the answer is over: where connections hold workers this one is not kept.
     fn a_snapshot_for_each_request(mpm: Mpm) {
         let site = place();
@@ -90,7 +92,9 @@ under_every_mpm! {
     }
 }
 
-under_every_mpm! {
+under_percore_and! {
+    worker:
+
     /// The page omits its own requests; other readers see all requests.
     fn watchers_are_not_counted(mpm: Mpm) {
         let site = place();

@@ -7,7 +7,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::harness::descriptors::clients_of;
-use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::{Server, Start, children, is_gone};
 use crate::harness::site::Site;
@@ -107,7 +107,9 @@ under_percore_and! { prefork:
     }
 }
 
-under_every_mpm! {
+under_percore_and! {
+    prefork:
+
     /// A program that does not read blocks neither requests nor restarts nor stops; the loss is reported.
     fn a_program_that_does_not_read_stops_nobody(mpm: Mpm) {
         let site = site();

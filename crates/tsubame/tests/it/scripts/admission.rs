@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
 use crate::harness::wait::until;
@@ -93,7 +93,9 @@ fn most(answers: impl IntoIterator<Item = Response>) -> u64 {
     answers.into_iter().map(count).max().expect("an answer")
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
     /// As many scripts run as memory allows: one while its needs are unknown, then two; the others take turns. Files
     /// are served meanwhile.
     fn memory_decides_how_many_run(mpm: Mpm) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sys::process::Pid;
 
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::server::{Server, children, is_gone};
 use crate::harness::site::Site;
 use crate::harness::wait::{DEADLINE, until};
@@ -82,7 +82,9 @@ fn comes_to_rest(mut ask: impl FnMut() -> u64) -> u64 {
     })
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
     /// A reset is the end of a client, also while its script says nothing: the script is asked to end.
     fn a_reset_ends_a_silent_script(mpm: Mpm) {
         let site = site();

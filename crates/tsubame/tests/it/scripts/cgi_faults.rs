@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::oracle::{self, Apache};
 use crate::harness::server::{Server, children};
 use crate::harness::site::Site;
@@ -224,7 +224,9 @@ fn scripts(server: &Server<'_>) -> Vec<i32> {
     pids.flat_map(children).collect()
 }
 
-under_every_mpm! {
+under_percore_and! {
+    worker:
+
     /// A header without end is refused at its limit, and its script ends then; so does one that writes for ever after a
     /// header that nobody can use, once it has had its time.
     fn headers_without_end(mpm: Mpm) {

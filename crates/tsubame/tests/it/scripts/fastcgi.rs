@@ -8,7 +8,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::harness::fastcgi_programs::{APPLICATION, FILTER};
-use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::server::Server;
 use crate::harness::wait::until;
@@ -44,7 +44,9 @@ fn judged(prefix: &str) -> String {
     )
 }
 
-under_every_mpm! {
+under_percore_and! {
+    prefork:
+
     /// 200 grants access, and its variables are passed to the application that answers; any other status refuses.
     fn applications_say_who_may(mpm: Mpm) {
         for (configuration, prefix) in [(FCGID, "Fcgid"), (CONFIGURATION, "FastCgi")] {

@@ -1,7 +1,7 @@
 //! FastCGI applications started by mod_fcgid: their input, their answers, and which requests they serve.
 
 use crate::harness::fastcgi_programs::{APPLICATION, C, CGI_FAST};
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::needs;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
@@ -40,7 +40,9 @@ pub fn who(response: &Response) -> (i32, u32, String) {
     (next().parse().expect("a process"), next().parse().expect("a number"), next().to_string())
 }
 
-under_every_mpm! {
+under_percore_and! {
+    worker:
+
     /// One process serves request after request, over one connection.
     fn a_process_stays_and_so_does_its_connection(mpm: Mpm) {
         let Some(site) = site() else { return };

@@ -4,7 +4,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::harness::fastcgi_programs::{APPLICATION, PUPPET};
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::server::Server;
 use crate::harness::wait::until;
 use crate::scripts::fcgid::{CONFIGURATION, site, who};
@@ -49,7 +49,9 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("out(qq(\\nhalf)); select undef, undef, undef, 20", "200 half, cut", "read data timeout in 1 seconds"),
 ];
 
-under_every_mpm! {
+under_percore_and! {
+    prefork:
+
     /// Each fault has its answer and its line in the log, and the next request is served.
     fn faults_of_applications(mpm: Mpm) {
         let Some(site) = site() else { return };

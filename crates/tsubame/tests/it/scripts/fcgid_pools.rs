@@ -9,7 +9,7 @@ use sys::process::Pid;
 use sys::signal::Signal;
 
 use crate::harness::fastcgi_programs::APPLICATION;
-use crate::harness::mpm::under_every_mpm;
+use crate::harness::mpm::under_percore_and;
 use crate::harness::server::{Server, children};
 use crate::harness::wait::until;
 use crate::harness::wire::{Client, get};
@@ -46,7 +46,9 @@ pub fn asks(server: &Server<'_>, path: &str) -> Client {
     client
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
     /// There are no more than there may be, and requests wait for them in the order in which they came.
     fn requests_wait_in_turn(mpm: Mpm) {
         let Some(site) = site() else { return };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sys::rlimit::{self, Bounds, Limit};
 
-use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::tls::{self, Secure};
@@ -23,7 +23,9 @@ fn room(mpm: Mpm, count: u32) -> String {
     }
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
     fn a_handshake_may_come_byte_by_byte(mpm: Mpm) {
         let site = Site::with(HELLO);
         let (lines, config) = tls::lines(&site);
@@ -136,7 +138,9 @@ fn half_open_handshakes_hold_up_nobody_of_percore() {
     half_open(Mpm::Percore);
 }
 
-under_every_mpm! {
+under_percore_and! {
+    event:
+
     /// With `TSUBAME_LONG`: a part of a hello each, and every other client adds a byte now and then. Others are served meanwhile, nobody
     /// costs much, and all lose their place in the end.
     fn ten_thousand_slow_handshakes(mpm: Mpm) {
