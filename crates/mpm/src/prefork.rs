@@ -59,6 +59,9 @@ pub(crate) static PREFORK: Mpm = Mpm {
 /// The token of the orders; listeners use their indexes.
 const ORDERS: u64 = u64::MAX;
 
+/// How often a child that leaves looks whether others have taken the connection that waits.
+const LOOKS: u32 = 20;
+
 fn serve(child: Child) -> io::Result<()> {
     ChildLoop::new(child)?.serve()
 }
@@ -129,11 +132,19 @@ impl ChildLoop {
     }
 
     /// Leaves while a connection waits. That connection may have woken this child alone; the sleeping ones would not
-    /// see it until the next one comes. So they get a moment to take it; then this child serves it.
+    /// see it until the next one comes. So they get a moment to take it; then this child serves it. Where nobody waits
+    /// any more, the child is not needed: a connection that comes later wakes one of the others.
     fn leave(&mut self) -> io::Result<()> {
-        readable(&self.child.signals, Some(SUCCESSION))?;
-        if self.obey() == Next::End {
-            return Ok(());
+        let mut ready = Vec::new();
+        for _ in 0..LOOKS {
+            readable(&self.child.signals, Some(SUCCESSION / LOOKS))?;
+            if self.obey() == Next::End {
+                return Ok(());
+            }
+            self.poller.wait(Some(Duration::ZERO), &mut ready)?;
+            if ready.iter().all(|token| *token == ORDERS) {
+                return Ok(());
+            }
         }
         if let Some((socket, peer)) = take_one(&std::mem::take(&mut self.child.listeners)) {
             self.child.workers.accepted();
