@@ -31,10 +31,12 @@ sub run {
         my @stat = stat $file;
         return missing( $r, $file ) if !@stat;
         return -1 if !-f _;
-        if ( !$script || $script->{modified} != $stat[9] ) {
+        # A file that was put in the place of another may have the same second as its time.
+        my $identity = "@stat[0, 1, 7, 9]";
+        if ( !$script || $script->{identity} ne $identity ) {
             $script = compile( $r, $class, $traits, $file );
             return $script if !ref $script;
-            $script->{modified} = $stat[9];
+            $script->{identity} = $identity;
             $scripts{"$class $file"} = $script if $traits->{keeps};
         }
     }

@@ -35,7 +35,7 @@ sub run {
         print STDERR $outcome->{message};
         return $outcome;
     }
-    my $identity = "$stat[0]:$stat[1]:$stat[9]";
+    my $identity = "@stat[0, 1, 7, 9]";
     my $script   = $scripts{$file};
     if ( $script && $script->{identity} ne $identity ) {
         # Nothing of the old program may stay, so the interpreter starts anew with this request.

@@ -14,14 +14,16 @@ use crate::{scripts::fcgid, scripts::perl};
 const SCRIPT: &str =
     "#!/usr/bin/perl\nprint \"Content-Type: text/plain\\n\\n\", $ENV{QUERY_STRING} eq 'ten' ? '0123456789' : 'ok';\n";
 
-/// Puts a script into the place of another one, three times. `pages` are its addresses.
+/// Puts a script into the place of another one, three times, each with the same time of its last change. `pages` are its addresses.
 fn replaced_under_load(server: &Server<'_>, site: &Site, file: &str, text: &str, pages: &[&str]) {
     let asked: Vec<String> = pages.iter().map(|page| format!("{page}?ten")).collect();
     let load = Load::over(server.address(), 4, &asked);
+    let modified = std::fs::metadata(site.root.join(file)).and_then(|meta| meta.modified()).expect("a time");
     for version in ["one", "two", "three"] {
         load.goes_on(50);
         let new = site.file("new", text.replace("'ok'", &format!("'{version}'")));
         std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        std::fs::File::open(&new).and_then(|file| file.set_modified(modified)).expect("the same time");
         std::fs::rename(&new, site.root.join(file)).expect("rename");
         for page in pages {
             until(&format!("version {version} of {page}"), || (server.get(page).text() == version).then_some(()));
