@@ -20,5 +20,6 @@ pub use format::{About, Format};
 pub use keeper::{be_keeper_if_asked, keep};
 pub use levels::{Levels, LogLevels};
 pub use lost::lines_lost;
+pub(crate) use open::has_own_name;
 pub use program::reaped;
 pub use rotation::{find_hanging, hangs, reopen_renamed};

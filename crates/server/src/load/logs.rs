@@ -2,7 +2,7 @@
 
 use conf::{Cause, Context, Error, Level, Notice};
 
-use crate::log::{DEFAULT_NAME, ErrorLog};
+use crate::log::{DEFAULT_NAME, ErrorLog, has_own_name};
 use crate::paths::{c_path, why_no_directory};
 use crate::settings::core::CoreServer;
 use crate::settings::draft::Draft;
@@ -38,10 +38,8 @@ pub(crate) fn choose_runtime_directory(draft: &Draft, context: &mut Context) {
     }
     let may_write = |path: &str| c_path(path).is_some_and(|path| sys::file::may_write(&path).is_ok());
     let main = draft.main.get::<CoreServer>().error_log.get().map_or(DEFAULT_NAME, String::as_str);
-    let beside = ErrorLog::directory(main, context).filter(|directory| {
-        // `/dev/stderr` and its like lie in no directory for files.
-        !["/dev/", "/proc/"].iter().any(|place| directory.starts_with(place)) && may_write(directory)
-    });
+    // `/dev/stderr` and its like lie in no directory for files.
+    let beside = ErrorLog::directory(main, context).filter(|directory| has_own_name(directory) && may_write(directory));
     if let Some(directory) = beside.filter(|_| !may_write(&context.language.runtime_dir())) {
         context.language.runtime_dir = Some(directory.trim_end_matches('/').to_string());
     }

@@ -37,9 +37,9 @@ pub(crate) fn reopen_file(target: &str) -> io::Result<Opened> {
     Opened::of(sys::file::open_append_guarded(&path(target)?, 0o644)?)
 }
 
-/// Whether a target is the name of a file, and not of whatever a process has open.
+/// Whether a target is the name of a file, and not of a device or of whatever a process has open. `/dev/shm` has files.
 pub(crate) fn has_own_name(target: &str) -> bool {
-    !["/dev/", "/proc/"].iter().any(|place| target.starts_with(place))
+    target.starts_with("/dev/shm/") || !["/dev/", "/proc/"].iter().any(|place| target.starts_with(place))
 }
 
 pub(crate) fn path(target: &str) -> io::Result<std::ffi::CString> {
