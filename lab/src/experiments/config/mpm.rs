@@ -30,20 +30,7 @@ type Settings = &'static [(&'static str, u32)];
 static TABLE: [(Profile, &[&str], Settings); 48] = [
     (Bare, &["percore"], &[]),
     (Bare, &["prefork"], CHILDREN_256),
-    (
-        Bare,
-        &["worker"],
-        &[
-            ("ServerLimit", 1),
-            ("StartServers", 1),
-            ("ThreadLimit", 128),
-            ("ThreadsPerChild", 128),
-            ("MinSpareThreads", 1),
-            ("MaxSpareThreads", 129),
-            ("MaxRequestWorkers", 128),
-            ("MaxConnectionsPerChild", 0),
-        ],
-    ),
+    (Bare, &["worker"], THREADS_128),
     (
         Bare,
         &["event"],
