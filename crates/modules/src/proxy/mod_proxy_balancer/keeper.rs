@@ -115,12 +115,19 @@ fn read(path: &Path) -> Result<Option<Value>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found.map_err(describe)?,
     };
+    const OTHERS: &str = "others may have written it";
+    // What is no file is not opened: a pipe would have to be waited for.
+    if !found.is_file() {
+        return Err(OTHERS.into());
+    }
+    let file = fs::File::open(path).map_err(describe)?;
+    let opened = file.metadata().map_err(describe)?;
     // Who can write it decides where requests go.
-    if !found.is_file() || found.uid() != cred::uid() || found.mode() & 0o022 != 0 {
-        return Err("others may have written it".into());
+    let is_it = (opened.dev(), opened.ino()) == (found.dev(), found.ino());
+    if !is_it || opened.uid() != cred::uid() || opened.mode() & 0o022 != 0 {
+        return Err(OTHERS.into());
     }
     let mut text = Vec::new();
-    let file = fs::File::open(path).map_err(describe)?;
     file.take(FILE_MAX + 1).read_to_end(&mut text).map_err(describe)?;
     if text.len() as u64 > FILE_MAX {
         return Err("it is too long".into());

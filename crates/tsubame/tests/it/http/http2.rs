@@ -91,7 +91,7 @@ under_every_mpm! {
     fn a_client_chooses_in_its_handshake(mpm: Mpm) {
         let site = site();
         let made = Command::new("openssl")
-            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost", "-days", "365", "-addext", "basicConstraints=critical,CA:FALSE"])
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost", "-days", "365", "-addext", "basicConstraints=critical,CA:FALSE"])
             .current_dir(&site.root)
             .output()
             .expect("openssl");
