@@ -62,6 +62,11 @@ fn errands() -> MutexGuard<'static, Errands> {
 /// Runs an errand to its end, beside everything else. `before_wait` is called before its thread waits, if it has one of its own.
 /// `false`: there are enough errands, or this process is about to end; the errand is dropped.
 pub fn begin_errand(errand: impl Future<Output = ()> + Send + 'static, before_wait: fn()) -> bool {
+    begin(errand, before_wait, one_thread_serves_all())
+}
+
+/// `in_event_loop`: this thread's polls them.
+fn begin(errand: impl Future<Output = ()> + Send + 'static, before_wait: fn(), in_event_loop: bool) -> bool {
     let mut all = errands();
     if all.is_over || draining() || all.resting.len() + all.polled >= ERRANDS_MAX {
         return false;
@@ -73,7 +78,7 @@ pub fn begin_errand(errand: impl Future<Output = ()> + Send + 'static, before_wa
         waker.into_iter().for_each(Waker::wake);
         return true;
     }
-    if one_thread_serves_all() {
+    if in_event_loop {
         all.task = Some(spawn(poll_all()));
     } else if let Err(error) = start_thread(before_wait) {
         let dropped = all.resting.pop();
@@ -173,31 +178,34 @@ mod tests {
         let told = |name| Told(sender.clone(), name);
         let next = || dropped.recv_timeout(DEADLINE).expect("an errand that ends");
         let (slow, quick, bad) = (told("slow"), told("quick"), told("bad"));
-        let begun = begin_errand(
+        let begun = begin(
             async move {
                 let _slow = slow;
                 std::future::pending().await
             },
             || {},
+            false,
         );
         assert!(begun);
-        assert!(begin_errand(
+        assert!(begin(
             async move {
                 yield_now().await;
                 drop(quick);
             },
-            || {}
+            || {},
+            false
         ));
         assert_eq!(next(), "quick");
-        assert!(begin_errand(
+        assert!(begin(
             async move {
                 let _bad = bad;
                 panic!("an errand that panics");
             },
-            || {}
+            || {},
+            false
         ));
         assert_eq!(next(), "bad");
-        let begin_another = || begin_errand(std::future::pending(), || {});
+        let begin_another = || begin(std::future::pending(), || {}, false);
         // Those that have just ended may still count.
         let begun = (0..2 * ERRANDS_MAX).filter(|_| begin_another()).count();
         assert!((ERRANDS_MAX - 3..ERRANDS_MAX).contains(&begun), "{begun}");
