@@ -262,9 +262,11 @@ const REFUSED: &[(&[&str], &str)] = &[
 /// The prefixes of missing modules.
 const MISSING: &[(&[&str], &str)] = &[
     (&["mod_isapi", "mod_nw_ssl", "mod_privileges", "mpm_netware", "mpm_winnt", "mpmt_os2"], ELSEWHERE),
-    (&["mod_ssl"], "TLS is not served yet"),
-    (&["mod_heart", "mod_lbmethod", "mod_proxy"], "only HTTP, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied"),
-    (&["mod_cache_socache"], "responses are cached in files"),
+    (
+        &["mod_proxy_fdpass"],
+        "no client's connection is handed to another program (Apache 2.4.71 refuses the URL for it, too: `fd:///PATH`)",
+    ),
+    (&["mod_proxy_ftp"], "only HTTP, WebSockets, AJP, FastCGI, SCGI and uwsgi are proxied"),
     (&["mod_lua"], "there is no Lua"),
     (&["mod_systemd"], "the server notifies systemd itself"),
     (&["mod_echo", "mod_example"], "a demonstration of Apache's own interface"),

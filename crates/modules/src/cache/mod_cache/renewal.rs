@@ -19,6 +19,8 @@ use super::lock::max_age;
 
 /// How long a renewal may take: a response of any size has come by then, or its origin hangs.
 const TIME_MAX: Duration = Duration::from_secs(300);
+/// How many responses of one host are renewed at a time: an origin that hangs leaves room for the responses of others.
+const OF_ONE_HOST: usize = 4;
 /// How often the lock of a renewal is made new, at most.
 const TOUCH_MIN: Duration = Duration::from_millis(100);
 
@@ -37,6 +39,21 @@ pub(super) fn is_under_way(key: &str) -> bool {
 /// A renewal, until it is dropped.
 struct Renewal(String);
 
+impl Renewal {
+    /// `None`: this child renews the response already, or as many of its host as it may.
+    fn of(key: &str) -> Option<Renewal> {
+        let mut keys = under_way();
+        let host = host(key);
+        let is_full = keys.iter().filter(|other| other.starts_with(host)).count() >= OF_ONE_HOST;
+        (!is_full && keys.insert(key.to_string())).then(|| Renewal(key.to_string()))
+    }
+}
+
+/// Scheme, host and port of a key, with the slash behind them.
+fn host(key: &str) -> &str {
+    key.match_indices('/').nth(2).map_or(key, |(end, slash)| &key[..end + slash.len()])
+}
+
 impl Drop for Renewal {
     fn drop(&mut self) {
         under_way().remove(&self.0);
@@ -46,10 +63,7 @@ impl Drop for Renewal {
 /// Has the origin asked for a new response. `renewing`: the request that asks, with what is to become of its response; `lock`: the
 /// file that keeps other children from asking. If there is no room for that now, a later request begins it.
 pub(super) fn begin(request: &Request, key: &str, renewing: Box<Request>, lock: Option<PathBuf>) {
-    if !under_way().insert(key.to_string()) {
-        return;
-    }
-    let renewal = Renewal(key.to_string());
+    let Some(renewal) = Renewal::of(key) else { return };
     let every = (max_age(request) / 3).max(TOUCH_MIN);
     let begun = server::begin_errand(async move {
         let _renewal = renewal;
@@ -92,6 +106,17 @@ fn touch(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_its_share() {
+        let key = |host: &str, number: usize| format!("http://{host}:80/share-of-places?{number}");
+        let hanging: Vec<_> = (0..OF_ONE_HOST).map(|number| Renewal::of(&key("a", number)).expect("room")).collect();
+        assert!(Renewal::of(&key("a", 0)).is_none() && Renewal::of(&key("a", OF_ONE_HOST)).is_none());
+        let other = Renewal::of(&key("a.b", 0)).expect("room for another host");
+        assert!(Renewal::of(&key("a.b", 0)).is_none(), "it is under way");
+        drop((hanging, other));
+        assert!(Renewal::of(&key("a", OF_ONE_HOST)).is_some());
+    }
 
     #[test]
     fn a_lock_that_is_gone_is_not_made_again() {

@@ -111,12 +111,7 @@ fn check(fields: &FieldList, target: &[u8], limits: &Limits) -> Result<(), HeadE
     if hosts.next().is_some() {
         return Err(HeadError::SeveralHosts);
     }
-    // RFC 9113 section 8.3.1: if Host differs from the authority, neither is trustworthy.
-    if let (Some(host), Some(authority)) = (host, authority)
-        && !host.eq_ignore_ascii_case(authority)
-    {
-        return Err(HeadError::SeveralHosts);
-    }
+    // What the Host field says beside an authority, nobody gets to see (RFC 9113 section 8.3.1).
     let name = authority.or(host).ok_or(HeadError::NoHost)?;
     Authority::parse(name, limits.strict).map(drop).ok_or(HeadError::BadHost)
 }

@@ -218,7 +218,15 @@ under_every_mpm! {
             other => panic!("{fields:?}: {other:?}"),
         };
         assert_eq!(status(&with(&[("host", "localhost"), ("te", "trailers")])), 200);
-        assert_eq!(status(&with(&[("host", "other")])), 400, "two hosts");
+        assert_eq!(status(&with(&[("host", "localhost"), ("host", "localhost")])), 400, "two Host fields");
+        let env = request("GET", "/cgi/env");
+        match refused(&[&env[..], &[("host", "other")]].concat()) {
+            Ended::Answered(200, body) => {
+                let body = String::from_utf8_lossy(&body);
+                assert!(body.lines().any(|line| line == "HTTP_HOST=localhost") && !body.contains("other"), "{body}");
+            }
+            other => panic!("{other:?}"),
+        }
         assert_eq!(status(&without(":authority")), 400, "no host");
         assert_eq!(status(&with(&[("a\"b", "c")])), 400, "no name");
         let host = [&without(":authority")[..], &[("host", "localhost")]].concat();
