@@ -76,8 +76,10 @@ under_every_mpm! {
         assert_eq!(ask("/", &["--data-binary", &upload]), "hello\n|2 200");
         assert_eq!(ask("/cgi/nph-own", &[]), "own|2 404");
         assert_eq!(ask("/", &["--head", "--output", "/dev/null"]), "|2 200");
-        let env = ask("/cgi/env", &["--header", "Cookie: a=b", "--header", "Cookie: c=d"]);
-        for line in ["SERVER_PROTOCOL=HTTP/2.0", "HTTP2=on", "H2_STREAM_ID=1", "HTTP_COOKIE=a=b; c=d", "H2_PUSH=off"] {
+        let env = ask("/cgi/env", &["--header", "Cookie: a=b", "--header", "Cookie: c=d", "--header", "X: blank \t"]);
+        for line in [
+            "SERVER_PROTOCOL=HTTP/2.0", "HTTP2=on", "H2_STREAM_ID=1", "HTTP_COOKIE=a=b; c=d", "HTTP_X=blank", "H2_PUSH=off",
+        ] {
             assert!(env.lines().any(|other| other == line), "{line} in {env}");
         }
         let logged = until("the access log", || Some(site.read("logs/access")).filter(|log| log.lines().count() == 10));
