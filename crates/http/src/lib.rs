@@ -23,6 +23,7 @@ mod decimal;
 mod error_page;
 pub mod h1;
 pub mod h2;
+mod joined;
 pub mod method;
 pub mod name;
 pub mod range;

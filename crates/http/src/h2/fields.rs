@@ -4,6 +4,7 @@
 //! two texts of whole heads are equal only if the heads are.
 
 use crate::h1::head::{FieldPlace, SEPARATOR};
+use crate::joined;
 use crate::name::{FieldSet, KnownField};
 use crate::scan::{find_below, has_no_controls, is_token};
 
@@ -25,8 +26,6 @@ pub struct FieldList {
     size: usize,
     is_malformed: bool,
     is_too_large: bool,
-    /// The length of the longest field as a line, in bytes.
-    longest: usize,
     has_names_of_its_own: bool,
     has_controls: bool,
 }
@@ -55,7 +54,6 @@ impl FieldList {
         self.size = 0;
         self.is_malformed = false;
         self.is_too_large = false;
-        self.longest = 0;
         self.has_names_of_its_own = false;
         self.has_controls = false;
     }
@@ -105,7 +103,6 @@ impl FieldList {
                         return Err(Malformed);
                     }
                 }
-                self.longest = self.longest.max((end - place) as usize);
                 self.has_names_of_its_own |= has_name_of_its_own;
                 self.has_controls |= has_controls;
                 self.names = self.names.and(FieldSet::of(known));
@@ -234,10 +231,10 @@ impl FieldList {
         self.fields.is_empty()
     }
 
-    /// The length of the longest field as `name: value`, in bytes.
+    /// Whether a field is longer than `most` bytes as `name: value`, the values of all fields of its name joined.
     #[must_use]
-    pub fn longest(&self) -> usize {
-        self.longest
+    pub fn has_longer(&self, most: usize) -> bool {
+        self.text.len() > most && joined::is_longer(self.iter(), |name| name.len() + SEPARATOR.len(), most)
     }
 
     /// Whether a name is none in HTTP/1, where only tokens are (RFC 9110 section 5.1).

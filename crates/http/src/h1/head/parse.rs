@@ -1,16 +1,13 @@
 //! The parser of heads: line by line, so that it can stop after any line.
 
-use std::collections::HashMap;
-
 use super::{Field, Head, HeadError, Limits, Parse, Span, Version};
 use crate::authority::Authority;
+use crate::joined;
 use crate::name::KnownField;
 use crate::scan::{find_below, near_colon, token_end, trim};
 
 /// The most empty lines to skip before a request line, as in Apache.
 const BLANK_LINES_MAX: usize = 10;
-/// The separator between the values of two fields that count as one.
-const SEPARATOR: &str = ", ";
 
 /// The position at which the next call of [`parse`] continues.
 #[derive(Debug, Default)]
@@ -392,18 +389,8 @@ impl Parser<'_> {
         if all <= most {
             return Ok(());
         }
-        let mut lengths: HashMap<Vec<u8>, usize> = HashMap::new();
-        for (name, value) in self.head.fields(self.buf) {
-            let joined = match lengths.get(&name.to_ascii_lowercase()) {
-                Some(length) => length + SEPARATOR.len() + value.len(),
-                None => value.len(),
-            };
-            if joined > most {
-                return Err(HeadError::FieldTooLong);
-            }
-            lengths.insert(name.to_ascii_lowercase(), joined);
-        }
-        Ok(())
+        let is_longer = joined::is_longer(self.head.fields(self.buf), |_| 0, most);
+        if is_longer { Err(HeadError::FieldTooLong) } else { Ok(()) }
     }
 
     /// Host is needed in HTTP/1.1, and must be valid in any version (RFC 9112 section 3.2).

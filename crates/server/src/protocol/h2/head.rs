@@ -74,16 +74,17 @@ pub(super) fn urgency(fields: &FieldList) -> u8 {
     said.filter(|digit| (b'0'..=b'7').contains(digit)).unwrap_or(DEFAULT) - b'0'
 }
 
-/// Refuses heads that HTTP/1 would refuse.
+/// Refuses heads that HTTP/1 would refuse. As in Apache, limits are exact here, and each part of a request line has that of the line.
 fn check(fields: &FieldList, target: &[u8], limits: &Limits) -> Result<(), HeadError> {
-    if fields.method().len() + target.len() + " HTTP/2.0 ".len() > limits.line + 1 {
+    let parts = [fields.method(), target, fields.authority().unwrap_or_default()];
+    if parts.iter().any(|part| part.len() > limits.line) {
         return Err(HeadError::LineTooLong);
     }
     let most = if limits.fields == 0 { Limits::FIELDS_MAX } else { limits.fields };
     if fields.len() > most {
         return Err(HeadError::TooManyFields);
     }
-    if fields.is_too_large() || fields.longest() > limits.field_size + 1 {
+    if fields.is_too_large() || fields.has_longer(limits.field_size) {
         return Err(HeadError::FieldTooLong);
     }
     // HTTP/2 allows a quotation mark in a name.
