@@ -62,7 +62,7 @@ fn served(bytes: &[u8], piece: usize) -> Vec<u8> {
                         release(&mut connection, &mut open, at);
                     }
                 }
-                Event::Trailers(at) | Event::Gone(at, _) => release(&mut connection, &mut open, at),
+                Event::Trailers(at) | Event::Cut(at) | Event::Gone(at, _) => release(&mut connection, &mut open, at),
                 Event::Nothing | Event::Room(_) => {}
             }
         }

@@ -61,6 +61,8 @@ pub enum Event<'f> {
     },
     /// The fields after the body, which are [`Connection::fields`]. The request ends with them.
     Trailers(At),
+    /// A request's body has ended before it had its announced length. The response, whose head is sent, may go on.
+    Cut(At),
     /// A stream has ended early.
     Gone(At, Gone),
     /// There may be more room for responses on this stream, or on all of them.

@@ -491,6 +491,7 @@ impl Http2Connection {
                         state.reset(at, Reason::ENHANCE_YOUR_CALM);
                     }
                 }
+                Event::Cut(at) => came(protocol.stream(at), |stream| stream.is_cut = true),
                 Event::Gone(at, gone) => {
                     if let Some(stream) = protocol.stream(at) {
                         stream.gone = Some(gone);

@@ -125,6 +125,12 @@ impl<S: Default> Connection<S> {
                         *left = rest;
                         None
                     }
+                    // The client knows the response, and gives up a body that will not be read: curl does so if it is an error.
+                    Some(_) if stream.is_answered => {
+                        self.unwanted(payload);
+                        self.streams.change(at, |stream| stream.receives = false);
+                        return Ok(Event::Cut(at));
+                    }
                     _ => Some(Reason::PROTOCOL_ERROR),
                 },
                 None => None,

@@ -45,6 +45,7 @@ impl Client {
                     format!("data {} {}{}", at.number(), bytes.len(), if ends { "." } else { "" })
                 }
                 Event::Trailers(at) => format!("trailers {}", at.number()),
+                Event::Cut(at) => format!("cut {}", at.number()),
                 Event::Gone(at, gone) => format!("gone {} {gone:?}", at.number()),
                 Event::Room(_) => "room".into(),
             };
@@ -250,6 +251,22 @@ fn violations_end_streams_and_too_many_of_them_the_connection() {
     client.connection.end(Reason::NO_ERROR);
     let goodbyes = client.sent().into_iter().filter(|(kind, ..)| *kind == kind::GOAWAY).count();
     assert_eq!(goodbyes, 1, "only the first counts");
+}
+
+#[test]
+fn a_body_may_end_early_once_it_is_answered() {
+    let mut client = Client::new();
+    let expected: [(_, _, &[_]); 3] =
+        [(100, "gone 1 Malformed", &[(1, Reason::PROTOCOL_ERROR)]), (417, "cut 3", &[]), (200, "cut 5", &[])];
+    for ((status, event, resets), stream) in expected.into_iter().zip([1, 3, 5]) {
+        assert_eq!(client.request(stream, false, &[("content-length", "6")]), events(&[&format!("request {stream}")]));
+        let at = *client.begun.last().expect("it has begun");
+        assert_eq!(client.connection.head::<()>(at, status, false, |_| Ok(())), Ok(true));
+        assert_eq!(client.send(kind::DATA, flag::END_STREAM, stream, b"abc"), events(&[event]));
+        client.connection.data(at, b"body", true);
+        client.connection.release(at);
+        assert_eq!(client.resets(), resets, "{status}");
+    }
 }
 
 #[test]

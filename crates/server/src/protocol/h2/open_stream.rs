@@ -157,6 +157,7 @@ impl OpenStream {
         }
         match stream.gone {
             _ if stream.has_ended => Poll::Ready(Ok(Came::End(stream.trailers.take()))),
+            _ if stream.is_cut => Poll::Ready(Err(BodyError::Malformed)),
             Some(Gone::Malformed) => Poll::Ready(Err(BodyError::Malformed)),
             Some(Gone::Reset(_)) => Poll::Ready(Err(BodyError::Closed)),
             None if is_over => Poll::Ready(Err(BodyError::Closed)),

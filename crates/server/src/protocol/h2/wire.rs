@@ -61,6 +61,8 @@ pub(super) struct StreamState {
     pub(super) trailers: Option<FieldList>,
     /// The client has sent everything.
     pub(super) has_ended: bool,
+    /// The client has given up sending the body, but not its response.
+    pub(super) is_cut: bool,
     /// The stream has ended early.
     pub(super) gone: Option<Gone>,
     pub(super) reader: Option<Waker>,

@@ -458,6 +458,23 @@ fn a_page_is_no_tunnel() {
     }
 }
 
+/// curl stops sending once it is refused, and ends the body before its length: it still gets the page that says why.
+#[test]
+fn a_refused_client_may_stop_sending() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, CONFIGURATION);
+    let mut client = Frames::connect(server.address(), &[]);
+    for _ in 0..2 {
+        let fields = [&request("POST", "/")[..], &[("content-length", "5"), ("expect", "nonsense")]].concat();
+        let stream = client.ask(&fields, false);
+        while client.frame().expect("a head").kind != HEADERS {}
+        assert_eq!(client.head()[0].1, "417");
+        client.send(DATA, END_STREAM, stream, b"abc");
+        let Ended::Answered(_, page) = client.ended(stream) else { panic!("the page is lost") };
+        assert!(page.ends_with(b"</html>\n"), "{}", String::from_utf8_lossy(&page));
+    }
+}
+
 /// Cookies in several fields are one; a field without a value holds none.
 #[test]
 fn cookies_are_joined() {
