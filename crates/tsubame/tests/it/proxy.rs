@@ -23,5 +23,6 @@ mod seen;
 mod smuggling;
 mod spliced;
 mod tls;
+mod tomcat;
 mod tunnels;
 mod workers;

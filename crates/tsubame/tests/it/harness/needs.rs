@@ -192,6 +192,19 @@ fn has_python_packages(names: &[&str]) -> bool {
     names.iter().all(|name| Path::new("/usr/lib/python3/dist-packages").join(name).exists())
 }
 
+/// Java, of any version that Tomcat takes.
+pub const JAVA: &str = "/usr/bin/java";
+/// Debian's Tomcat.
+pub const TOMCAT_HOME: &str = "/usr/share/tomcat10";
+
+/// A server of applications in Java.
+pub const TOMCAT: Need = Need {
+    what: "/usr/share/tomcat10 or /usr/bin/java",
+    remedy: "apt-get install tomcat10-common",
+    is_there: || Path::new(TOMCAT_HOME).join("bin/bootstrap.jar").exists() && Path::new(JAVA).exists(),
+    is_fate: false,
+};
+
 /// JavaScript outside a browser.
 pub const NODE: Need = Need {
     what: "node",
