@@ -32,7 +32,7 @@ pub use crate::message::fields::{Fields, TextPart, Value};
 pub use crate::message::head::RequestHead;
 pub use crate::message::interim::Interim;
 pub use crate::message::interim::SendingInterim;
-pub use crate::message::response::{Body, BodyStream, FilePart, HandlerResult, Keep, Piece, Splice};
+pub use crate::message::response::{Body, BodyStream, FilePart, HandlerResult, Keep, Piece, Splice, Unsent};
 pub use crate::message::response_head::RateLimit;
 pub use crate::message::sent::Sent;
 pub use crate::message::tested_field::TestedField;

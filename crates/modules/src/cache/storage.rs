@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use bytes::Bytes;
-use server::{Account, Body, BodyStream, FilePart, Piece, Request, Waiting};
+use server::{Account, Body, FilePart, Request, Unsent, Waiting};
 
 use super::entry::Entry;
 
@@ -72,18 +72,6 @@ impl From<Content> for Body {
             Content::File(part) => Body::File(part),
             Content::Unsent(length) => Body::Stream(Box::new(Unsent(length))),
         }
-    }
-}
-
-struct Unsent(Option<u64>);
-
-impl BodyStream for Unsent {
-    fn next(&mut self) -> Piece<'_> {
-        Box::pin(std::future::ready(None))
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.0
     }
 }
 

@@ -44,7 +44,6 @@ mod settings;
 mod sharing;
 mod status;
 mod target;
-mod unsent;
 mod unused;
 mod way;
 mod worker;
@@ -81,7 +80,6 @@ use self::settings::{
 };
 pub(crate) use self::status::Status;
 pub(crate) use self::target::Target;
-pub(crate) use self::unsent::Unsent;
 pub(crate) use self::way::{Wanted, find};
 pub(crate) use self::worker::{ROUTE_MAX, factor};
 

@@ -67,6 +67,10 @@ pub trait BodyStream: Send {
     fn length(&self) -> Option<u64> {
         None
     }
+    /// Whether nothing of it comes: it is the body of a response to `HEAD`.
+    fn is_unsent(&self) -> bool {
+        false
+    }
     /// The fields after the body, complete at its end. `None`: there are none, whatever comes.
     fn trailers(&self) -> Option<Fields> {
         None
@@ -74,6 +78,23 @@ pub trait BodyStream: Send {
     /// Findings on the way, available at the end: notes for the log.
     fn notes(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+}
+
+/// A body of which only the length is known, if it is: that of a response to `HEAD`.
+pub struct Unsent(pub Option<u64>);
+
+impl BodyStream for Unsent {
+    fn next(&mut self) -> Piece<'_> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0
+    }
+
+    fn is_unsent(&self) -> bool {
+        true
     }
 }
 
@@ -119,6 +140,11 @@ impl Body {
             Body::Parts(parts) => parts.iter().map(Body::length).sum(),
             Body::Stream(stream) => stream.length(),
         }
+    }
+
+    /// Whether nothing of it comes, although it may have a length.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self, Body::Stream(stream) if stream.is_unsent())
     }
 
     /// The body as a stream, of whatever kind: for filters.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use conf::Level;
 use rustls::server::ClientHello;
 
-use crate::message::response::{Body, BodyStream, HandlerResult};
+use crate::message::response::{Body, BodyStream, HandlerResult, Unsent};
 use crate::request::Request;
 use crate::request::client::Announced;
 use crate::request::flow::{Flow, Waiting};
@@ -184,10 +184,15 @@ impl ResponseChain {
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
         let FilterChain { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
+        let is_unsent = body.is_unsent();
         for (_, link) in links {
             body = link(request, body).await;
         }
-        body
+        match is_unsent && !body.is_unsent() {
+            // How long it would be after a filter, nobody knows: the filter has seen nothing of it.
+            true => Body::Stream(Box::new(Unsent(None))),
+            false => body,
+        }
     }
 }
 

@@ -193,6 +193,10 @@ impl BodyStream for Saving {
         self.source.length()
     }
 
+    fn is_unsent(&self) -> bool {
+        self.source.is_unsent()
+    }
+
     fn notes(&self) -> Vec<(String, String)> {
         self.source.notes()
     }

@@ -119,6 +119,10 @@ impl BodyStream for Carried {
         self.body.length()
     }
 
+    fn is_unsent(&self) -> bool {
+        self.body.is_unsent()
+    }
+
     fn trailers(&self) -> Option<Fields> {
         self.body.trailers()
     }

@@ -8,13 +8,13 @@ use bytes::{Bytes, BytesMut};
 use conf::Level;
 use http::KnownField;
 use http::text::to_bytes;
-use server::{Body, BodyStream, HandlerResult, Piece, Request};
+use server::{Body, BodyStream, HandlerResult, Piece, Request, Unsent};
 use upstream::{Fault, Keep, pool};
 
 use super::NAME;
 use super::exchange::{Exchange, Failure};
 use super::packet::{Head, Message};
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, cookie, pass_on, proxy_error, reversed};
+use crate::proxy::mod_proxy::{Destination, HopByHop, broken, cookie, pass_on, proxy_error, reversed};
 
 /// How a connection goes back to those that are kept.
 pub(super) type Back = Option<(Arc<Destination>, Keep)>;

@@ -9,14 +9,14 @@ use conf::Level;
 use http::KnownField;
 use http::h1::received::{BadResponse, ResponseHead};
 use http::text::from_bytes;
-use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, Splice, TextPart, Value};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, Splice, TextPart, Unsent, Value};
 use sys::pipe::Pipe;
 use upstream::Fault;
 use upstream::http1::{Exchange, Failure};
 
 use super::connection::{Back, NAME, free};
 use super::recurring::Exchanged;
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, pass_on, proxy_error, take_field};
+use crate::proxy::mod_proxy::{Destination, HopByHop, broken, pass_on, proxy_error, take_field};
 
 /// How many interim responses a backend may send to a request, as in Apache.
 const INTERIM_MAX: usize = 10;

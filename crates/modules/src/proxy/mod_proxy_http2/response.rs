@@ -7,11 +7,11 @@ use conf::Level;
 use http::KnownField;
 use http::h2::FieldList;
 use http::text::from_bytes;
-use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, Request, Unsent};
 use upstream::Fault;
 use upstream::http2::{Exchange, Failure, Head, INTERIM_MAX};
 
-use crate::proxy::mod_proxy::{Destination, HopByHop, Unsent, broken, is_trailer, pass_on, proxy_error, take_field};
+use crate::proxy::mod_proxy::{Destination, HopByHop, broken, is_trailer, pass_on, proxy_error, take_field};
 
 /// The module's name in log lines.
 pub(super) const NAME: &str = "proxy_http2";

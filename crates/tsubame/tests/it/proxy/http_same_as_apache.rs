@@ -21,6 +21,7 @@ const CONFIGURATION: &str = "ProxyPass /app/ http://ORIGIN/inner/\nProxyPassReve
     <Location /named/>\nProxyPass http://ORIGIN/s/\nHeader unset Server\nHeader always set Server backend-named\n</Location>\n\
     <Location /old/>\nProxyPass http://ORIGIN/f/\nSetEnv force-proxy-request-1.0 1\nSetEnv proxy-nokeepalive 1\n</Location>\n\
     <Location /length/>\nProxyPass http://ORIGIN/l/\nSetEnv proxy-sendcl 1\n</Location>\n\
+    <Location /changed/>\nProxyPass http://ORIGIN/s/\nSetOutputFilter SUBSTITUTE\nSubstitute s/a/bb/\n</Location>\n\
     <Location /charset/>\nProxyPass http://ORIGIN/s/\nAddDefaultCharset utf-8\n</Location>\n\
     RewriteEngine On\nRewriteRule ^/rewritten/(.*) http://ORIGIN/r/$1 [P]\nRewriteRule ^/queried/(.*) http://ORIGIN/r/$1?z=1 [P,QSA]\n\
     <Location /handled>\nSetHandler \"proxy:http://ORIGIN/s\"\n</Location>\nTraceEnable On\n\
@@ -95,6 +96,8 @@ fn cases() -> Vec<Case> {
         with("HEAD /app/page", "", ""),
         with("HEAD /app/missing", "", ""),
         with("HEAD /app/end-close", "", ""),
+        // Nobody knows how long the page would be.
+        with("HEAD /changed/page", "", ""),
         with("GET /app/page", "Range: bytes=0-2\r\n", ""),
         with("GET /app/page", "If-None-Match: \"abc\"\r\n", ""),
         with("GET /app/echo", "If-Modified-Since: Mon, 01 Jan 2001 00:00:00 GMT\r\nRange: bytes=0-2\r\nX_U: 1\r\nX-A: 1\r\nX-A: 2\r\n", ""),
