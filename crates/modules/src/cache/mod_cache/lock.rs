@@ -6,10 +6,11 @@
 //! Both are hints: whatever goes wrong with them, the request goes on. Where a response says that it may be used while it is
 //! confirmed (`stale-while-revalidate`), there are both without `CacheLock`, too.
 
-use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use conf::Level;
@@ -23,7 +24,7 @@ use super::queue::{BODY_MAX, Behind, End, Place, Turn, enter};
 use super::settings::CacheServer;
 use crate::cache::hashed::hashed;
 
-/// The directory of locks in `DefaultRuntimeDir`, unless `CacheLockPath` names another one.
+/// The directory of locks among the temporary files, unless `CacheLockPath` names another one.
 const PATH: &str = "mod_cache-lock";
 /// How soon to look at another child's lock: first, and at most.
 const LOOK_FIRST: Duration = Duration::from_millis(10);
@@ -35,7 +36,11 @@ pub(super) struct Lock {
     turn: Turn,
 }
 
-struct LockFile(PathBuf);
+struct LockFile {
+    path: PathBuf,
+    /// The file that was made: by now its path may lead elsewhere, if others may write to the directory.
+    file: Arc<File>,
+}
 
 /// The state of a lock.
 pub(super) enum Locked {
@@ -124,16 +129,15 @@ impl Elsewhere {
 impl Lock {
     /// The file that keeps other children from asking, if there is one.
     pub(super) fn path(&self) -> Option<PathBuf> {
-        self.file.as_ref().map(|LockFile(path)| path.clone())
+        self.file.as_ref().map(|file| file.path.clone())
     }
 
     /// The body of the response begins, and is stored while it goes out.
     pub(super) async fn begin_body(&self) {
         self.turn.begin_body();
-        if let Some(LockFile(path)) = &self.file {
-            let path = path.clone();
-            // For other children a file that is not empty says so.
-            let _ = offload(Load::Wait, move || OpenOptions::new().write(true).open(path)?.write_all(b"+")).await;
+        if let Some(LockFile { file, .. }) = &self.file {
+            let file = file.clone();
+            let _ = offload(Load::Wait, move || say_begun(&file)).await;
         }
     }
 
@@ -141,6 +145,11 @@ impl Lock {
     pub(super) fn settle(mut self, end: End) {
         self.turn.settle(end);
     }
+}
+
+/// Tells other children that the body of the response is on its way: the file is no longer empty.
+fn say_begun(mut file: &File) -> io::Result<()> {
+    file.write_all(b"+")
 }
 
 /// Whether the body of the response that this lock is for began long ago. `None`: there is no lock.
@@ -158,9 +167,12 @@ fn age(meta: &Metadata) -> Option<Duration> {
 /// Makes the file of a lock. `None`: it is there, and not too old.
 fn take_file(path: &Path, max_age: Duration) -> io::Result<Option<LockFile>> {
     DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(path))?;
-    let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let make = || -> io::Result<LockFile> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        Ok(LockFile { path: path.to_path_buf(), file: Arc::new(file) })
+    };
     match make() {
-        Ok(_) => return Ok(Some(LockFile(path.to_path_buf()))),
+        Ok(file) => return Ok(Some(file)),
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Err(_) => {}
     }
@@ -169,12 +181,32 @@ fn take_file(path: &Path, max_age: Duration) -> io::Result<Option<LockFile>> {
     }
     let _ = fs::remove_file(path);
     // Another request may have been quicker.
-    Ok(make().ok().map(|_| LockFile(path.to_path_buf())))
+    Ok(make().ok())
 }
 
 impl Drop for LockFile {
     fn drop(&mut self) {
         // One that is left is too old soon.
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_path_leads_elsewhere_leaves_that_alone() {
+        let root = std::env::temp_dir().join(format!("tsubame-locks-{}", std::process::id()));
+        let (path, other) = (root.join("a/b/lock"), root.join("other"));
+        let lock = take_file(&path, Duration::from_secs(60)).expect("a directory").expect("nobody has it");
+        fs::write(&other, "text").expect("write");
+        fs::remove_file(&path).expect("remove");
+        std::os::unix::fs::symlink(&other, &path).expect("link");
+        say_begun(&lock.file).expect("write");
+        drop(lock);
+        let text = fs::read_to_string(&other).expect("read");
+        fs::remove_dir_all(&root).expect("remove");
+        assert_eq!(text, "text");
     }
 }
