@@ -88,7 +88,8 @@ pub(crate) fn kept_out(cache_control: &str) -> Vec<String> {
     each.filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
-fn seconds(text: &str) -> Option<i64> {
+/// A number of seconds in a field. One that is too large is the largest.
+pub(crate) fn seconds(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().map_or(SECONDS_MAX, |number: i64| number.min(SECONDS_MAX)))
 }

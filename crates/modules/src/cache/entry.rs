@@ -3,7 +3,7 @@
 use http::date::parse_http_date;
 use server::Fields;
 
-use super::control::Control;
+use super::control::{Control, seconds};
 
 /// Microseconds since 1970.
 pub(crate) type Micros = i64;
@@ -53,10 +53,10 @@ impl Entry {
 
     /// How it grows old (RFC 9111 section 4.2.3).
     pub(crate) fn ageing(&self) -> Ageing {
-        let told = self.fields.get("Age").and_then(|text| text.trim().parse().ok()).unwrap_or(0_u32);
+        let told = self.fields.get("Age").and_then(|text| seconds(text.trim())).unwrap_or(0);
         let apparent = self.response_time.saturating_sub(self.date).max(0);
         let delay = self.response_time.saturating_sub(self.request_time);
-        let initial = apparent.max(i64::from(told) * SECOND).saturating_add(delay);
+        let initial = apparent.max(told * SECOND).saturating_add(delay);
         Ageing { initial, came: self.response_time }
     }
 

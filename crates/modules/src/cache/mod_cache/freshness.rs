@@ -132,6 +132,9 @@ mod tests {
         assert_eq!(old.age(NOW), 70);
         old.request_time -= 5 * SECOND;
         assert_eq!(old.age(NOW), 75);
+        // Older than any number of seconds that means something (RFC 9111 section 1.2.2).
+        old.fields.set("Age", "99999999999999999999");
+        assert_eq!(old.age(NOW), (1 << 31) + 15);
         // The clock was set back.
         assert_eq!(entry("", -5).age(NOW), 0);
     }
