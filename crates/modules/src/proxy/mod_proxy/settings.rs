@@ -178,12 +178,29 @@ impl Url {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ErrorOverride {
     pub(super) on: bool,
-    /// All from 400 on, if none is listed.
+    /// All that mean an error, if none is listed.
     pub(super) statuses: Vec<u16>,
 }
 
 impl ErrorOverride {
     pub(super) fn covers(&self, status: u16) -> bool {
-        self.on && if self.statuses.is_empty() { status >= 400 } else { self.statuses.contains(&status) }
+        self.on && if self.statuses.is_empty() { (400..600).contains(&status) } else { self.statuses.contains(&status) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_whose_pages_are_replaced() {
+        let all = ErrorOverride { on: true, statuses: Vec::new() };
+        let some = ErrorOverride { on: true, statuses: vec![404, 600] };
+        for (status, by_all, by_some) in
+            [(399, false, false), (404, true, true), (599, true, false), (600, false, true)]
+        {
+            assert_eq!((all.covers(status), some.covers(status)), (by_all, by_some), "{status}");
+        }
+        assert!(!ErrorOverride::default().covers(404));
     }
 }
