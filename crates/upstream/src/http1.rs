@@ -303,7 +303,10 @@ impl Exchange {
         loop {
             match self.decode_all()? {
                 (piece, _) if !piece.is_empty() => return Ok(Some(piece)),
-                (_, true) => return Ok(None),
+                (_, true) => {
+                    self.send_rest().await;
+                    return Ok(None);
+                }
                 (_, false) => {}
             }
             match poll_fn(|cx| self.poll_more(cx)).await? {
@@ -316,6 +319,48 @@ impl Exchange {
                 Came::Nothing => runtime::yield_now().await,
             }
         }
+    }
+
+    /// Sends what is left of the request once its response is complete: a server that keeps the connection open reads on. What fails
+    /// now is no fault of the response.
+    async fn send_rest(&mut self) {
+        if !self.owes_request() {
+            return;
+        }
+        while poll_fn(|cx| self.poll_rest(cx)).await {
+            runtime::yield_now().await;
+        }
+        // A server that has not waited for the body may take it for another request, whose response nobody else must get.
+        self.keeps = false;
+    }
+
+    /// Whether the server, which has answered, may read what is left of the request.
+    fn owes_request(&self) -> bool {
+        // A client that was not asked for its body, and has the response, does not send it.
+        let is_held = self.outgoing.as_ref().is_some_and(|outgoing| outgoing.held.is_some());
+        self.keeps && !is_held && !self.input_closed && !self.has_sent_request()
+    }
+
+    /// Moves on what is left of the request; `false`: nobody wants more of it.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        match self.send(cx) {
+            Ok(true) => return Poll::Ready(true),
+            Ok(false) if self.owes_request() => {}
+            Ok(false) | Err(_) => return Poll::Ready(false),
+        }
+        // What comes now belongs to no request.
+        if self.stream.poll_read(cx, &mut Vec::with_capacity(1)).is_ready() {
+            return Poll::Ready(false);
+        }
+        // Reading may have sent the last of it.
+        if !self.owes_request() {
+            return Poll::Ready(false);
+        }
+        if self.awaiting_client {
+            self.active = Instant::now();
+            return Poll::Pending;
+        }
+        self.timer.poll_passed(cx, self.active + self.timeout).map(|()| false)
     }
 
     /// Whether the rest of the body may go through a pipe: it is long, and comes as it is.

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::harness::mpm::Mpm;
+use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
+use crate::harness::wait;
 use crate::proxy::origin::Origin;
 
 fn configuration(origin: &Origin) -> String {
@@ -110,6 +111,28 @@ fn early_responses() {
             client.send(format!("POST /app/early HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
             let response = client.response();
             assert_eq!((response.status, &*response.text()), (401, "abc"), "{mpm}: {fields}");
+        }
+    }
+}
+
+/// A server that answers early and reads on gets all of the request, in whatever form.
+#[test]
+fn bodies_that_come_after_their_response() {
+    let body = "x".repeat(3_000_000);
+    let length = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let chunks = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for mpm in Mpm::chosen(test_name!()) {
+        let site = Site::new();
+        let origin = Origin::start(site.ip);
+        let server = Server::start(mpm, &site, &configuration(&origin));
+        let mut client = server.client();
+        for request in [&length, &chunks] {
+            let before = origin.read_late();
+            let response = client.request(format!("POST /app/soon HTTP/1.1\r\nHost: localhost\r\n{request}"));
+            assert_eq!((response.status, &*response.text()), (200, "abc"), "{mpm}");
+            // The client's connection goes on when all of the body has gone out.
+            assert_eq!(client.get("/app/bare").text(), "hi", "{mpm}");
+            wait::until("the whole body", || (origin.read_late() - before >= body.len()).then_some(()));
         }
     }
 }

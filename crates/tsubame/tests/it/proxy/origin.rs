@@ -15,6 +15,7 @@ pub struct Origin {
     pub requests: Arc<AtomicUsize>,
     held: Arc<Mutex<Vec<TcpStream>>>,
     is_silent: Arc<AtomicBool>,
+    read_late: Arc<AtomicUsize>,
     /// `None`: for the thread that listens.
     _listening: Option<Arc<Listening>>,
 }
@@ -87,6 +88,7 @@ impl Origin {
             requests: Arc::default(),
             held: Arc::default(),
             is_silent: Arc::default(),
+            read_late: Arc::default(),
             _listening: Some(listening),
         };
         let it = Origin { _listening: None, ..origin.clone() };
@@ -118,6 +120,11 @@ impl Origin {
         self.is_silent.store(true, Ordering::Relaxed);
     }
 
+    /// How much it has read of bodies of requests for `soon`, which it answers before.
+    pub fn read_late(&self) -> usize {
+        self.read_late.load(Ordering::Relaxed)
+    }
+
     /// Answers a request for `early` before its body has come, and reads no further; `None`: it is for something else.
     fn early(&self, stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Option<()>> {
         while !buffer.windows(4).any(|part| part == b"\r\n\r\n") {
@@ -139,7 +146,14 @@ impl Origin {
             if let Some(answer) = self.early(&mut stream, &mut buffer) {
                 return answer;
             }
+            if buffer.starts_with(b"POST /soon ") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").ok()?;
+            }
             let (head, body) = request(&mut stream, &mut buffer)?;
+            if head.starts_with("POST /soon ") {
+                self.read_late.fetch_add(body.len(), Ordering::Relaxed);
+                continue;
+            }
             self.requests.fetch_add(1, Ordering::Relaxed);
             let target = head.split(' ').nth(1).unwrap_or_default().to_string();
             let name = target.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
