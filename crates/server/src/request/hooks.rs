@@ -184,15 +184,15 @@ impl ResponseChain {
     pub(crate) async fn run(self, request: &mut Request, mut body: Body) -> Body {
         let FilterChain { mut links, .. } = self;
         links.sort_by_key(|(rank, _)| *rank);
-        let is_unsent = body.is_unsent();
         for (_, link) in links {
+            let is_unsent = body.is_unsent();
             body = link(request, body).await;
+            if is_unsent && !body.is_unsent() {
+                // How long it would be now, nobody knows: the filter has seen nothing of it.
+                body = Body::Stream(Box::new(Unsent(None)));
+            }
         }
-        match is_unsent && !body.is_unsent() {
-            // How long it would be after a filter, nobody knows: the filter has seen nothing of it.
-            true => Body::Stream(Box::new(Unsent(None))),
-            false => body,
-        }
+        body
     }
 }
 

@@ -7,6 +7,7 @@ use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::wire::{Response, get};
+use crate::proxy::origin::Origin;
 
 const CACHE: &str = "CacheRoot ${ROOT}/run/cache\nCacheEnable disk /\nCacheHeader On\n";
 
@@ -52,6 +53,26 @@ fn a_mark_divides_the_filters() {
                 assert_eq!((word(&response), &*response.text()), (outcome, body), "{mpm}: {after}, {fields}");
                 assert_eq!(response.field("X-After"), Some(field), "{mpm}: {after}, {fields}");
             }
+        }
+    }
+}
+
+/// A filter has seen nothing of a page that is not sent, so nobody knows how long it would be.
+#[test]
+fn filters_leave_no_length_to_head() {
+    for filters in ["CACHE;SUBSTITUTE", "SUBSTITUTE;CACHE"] {
+        let site = site();
+        let origin = Origin::start(site.ip);
+        let lines = format!(
+            "CacheQuickHandler Off\nProxyPass /app/ http://{}/\nSetOutputFilter {filters}\nSubstitute s/0/00/\n",
+            origin.address
+        );
+        let server = Server::start(Mpm::chosen(test_name!())[0], &site, &format!("{CACHE}{lines}"));
+        for outcome in ["MISS", "HIT"] {
+            let mut client = server.client();
+            client.send("HEAD /app/page HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            let response = client.response_to("HEAD");
+            assert_eq!((word(&response), response.field("Content-Length")), (outcome, None), "{filters}");
         }
     }
 }
