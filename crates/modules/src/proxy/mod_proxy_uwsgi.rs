@@ -57,6 +57,10 @@ async fn handle(request: &mut Request, destination: Arc<Destination>) -> Handler
     if mapped {
         set_path(request, &path);
     }
+    // As in Apache, whatever `CGIPassAuth` says: no other user of the machine sees the variables of an application.
+    if let Some(credentials) = request.header("Authorization").map(|text| text.into_owned()) {
+        request.env.set("HTTP_AUTHORIZATION", credentials);
+    }
     let how = BackendProtocol { module: "proxy_uwsgi", head: Head::Uwsgi, protocol: &PROTOCOL, stderr: STDERR };
     respond(request, &destination, &how).await
 }

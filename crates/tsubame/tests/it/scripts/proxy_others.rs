@@ -93,7 +93,7 @@ const APPLICATION: &str = "def application(environ, start_response):
     if 'long' in environ['QUERY_STRING']:
         start_response('200 OK', [('Content-Length', '1000000')])
         return [b'x' * 500000, b'y' * 500000] if 'whole' in environ['QUERY_STRING'] else [b'x']
-    start_response('201 Made', [('Content-Type', 'text/plain'), ('X-Seen', environ.get('HTTP_X_A', '-'))])
+    start_response('201 Made', [('Content-Type', 'text/plain'), ('X-Seen', environ.get('HTTP_X_A', '-')), ('X-Key', environ.get('HTTP_AUTHORIZATION', '-'))])
     names = ['REQUEST_METHOD', 'SCRIPT_NAME', 'PATH_INFO', 'QUERY_STRING']
     return [('|'.join(environ.get(name, '-') for name in names) + ' %d' % len(body)).encode()]
 ";
@@ -117,8 +117,10 @@ fn uwsgi_servers() {
         let text =
             "ProxyPass /app unix:${ROOT}/run/uwsgi.sock|uwsgi://localhost/\nProxyPass /down uwsgi://${ADDR}:1/\n";
         let server = Server::start(mpm, &site, text);
-        let answer = server.client().request("GET /app/x%20y?q=1 HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n\r\n");
+        let fields = "Host: localhost\r\nX-A: b\r\nAuthorization: Bearer c";
+        let answer = server.client().request(format!("GET /app/x%20y?q=1 HTTP/1.1\r\n{fields}\r\n\r\n"));
         assert_eq!((answer.status, answer.reason.as_str(), answer.field("X-Seen")), (201, "Made", Some("b")));
+        assert_eq!(answer.field("X-Key"), Some("Bearer c"));
         assert_eq!(answer.text(), "GET|/app|/x y|q=1 0");
         assert_eq!(post(&server, "/app/p", &megabytes(1)).text(), "POST|/app|/p| 1000000");
         let chunks =
