@@ -69,6 +69,18 @@ impl Look {
         self.tick.load(Ordering::Acquire) == tick.get() && u128::from(age) <= HOLDS.as_nanos()
     }
 
+    /// Whether what was looked at is as it was. `ask` asks that, unless the response to another request of this tick also holds for
+    /// the one that came at `start`.
+    pub fn shares(&self, tick: Option<NonZeroU64>, start: Instant, ask: impl FnOnce() -> bool) -> bool {
+        self.holds(tick, start) || {
+            let is_same = ask();
+            if is_same {
+                self.renew(start);
+            }
+            is_same
+        }
+    }
+
     /// Records that the system is asked now.
     pub fn renew(&self, now: Instant) {
         self.at.store(now.nanoseconds(), Ordering::Relaxed);

@@ -150,6 +150,8 @@ enum Found {
     Taken(Remembered),
     /// The request itself.
     Prepared(Begun),
+    /// One whose file is another by now, taken from its place.
+    Gone(Remembered),
 }
 
 /// The limits of [`Repeats`].
@@ -237,6 +239,9 @@ impl Repeats {
         let Remembered { request, repeat } = self.places[place].as_mut()?;
         let kept = repeat.heads.get(recall.hash, text).filter(|_| repeat.is_for(request, recall))?;
         if let Repeated::Prepared = repeat.content {
+            if !recall.finds_file(request) {
+                return self.take(place).map(Found::Gone);
+            }
             return Some(Found::Prepared(repeat.begin(request, kept.head.clone(), kept.slot.clone(), recall)));
         }
         if !Arc::ptr_eq(&request.data.head, &kept.head) {
@@ -264,6 +269,9 @@ impl Repeats {
         let Remembered { request, repeat } = self.places[place].as_mut()?;
         if !matches!(repeat.content, Repeated::Prepared) {
             return self.take(place).map(Found::Taken);
+        }
+        if !recall.finds_file(request) {
+            return self.take(place).map(Found::Gone);
         }
         let head = Arc::new(mem::take(head));
         let begun = repeat.begin(request, head.clone(), None, recall);
@@ -472,10 +480,23 @@ impl<'a> Recall<'a> {
         }
     }
 
+    /// Whether the file that the phases looked at for a prepared request is as it was, if there is one.
+    fn finds_file(&self, prepared: &Request) -> bool {
+        let file = prepared.prepared.as_ref().and_then(|prepared| prepared.file.as_ref());
+        file.is_none_or(|file| {
+            let start = self.arrived.unwrap_or_else(Instant::now);
+            file.holds(&self.server.watched, self.tick, start)
+        })
+    }
+
     fn recalled(&mut self, found: Found) -> Option<Recalled> {
         match found {
             Found::Taken(remembered) => self.again(remembered).map(Recalled::Again),
             Found::Prepared(begun) => Some(Recalled::Prepared(begun)),
+            Found::Gone(gone) => {
+                drop(gone);
+                None
+            }
         }
     }
 
@@ -554,7 +575,7 @@ fn renewed(request: &Request) -> Vec<(&'static str, usize, WriteVariable)> {
 fn holds(request: &Request, file: &CachedFile, path: &CStr, walked: &Walked) -> bool {
     let Request { account, server, .. } = request;
     account.shares(&file.look, || sys::file::stat(path).is_ok_and(|meta| meta == file.meta))
-        && walked.way.as_ref().is_none_or(|way| way.holds(&server.watched, account.tick, account.start))
+        && walked.holds(&server.watched, account.tick, account.start)
 }
 
 impl Repeat {
@@ -599,6 +620,8 @@ impl Repeat {
         }
         let is_http2 = fields.is_some();
         let hash = inbox.hasher().hash_one(fields.as_deref().unwrap_or_else(|| data.head.text()));
+        let file = prepared.as_ref().and_then(|prepared| prepared.file.as_ref());
+        let of_file = file.map_or(Some(0), |file| file.memory(ACCESS_FILES_MAX))?;
         let content = match prepared {
             Some(_) => Repeated::Prepared,
             None => Repeated::content(request, body)?,
@@ -610,7 +633,7 @@ impl Repeat {
             place: None,
             inbox,
             is_new: true,
-            own_memory: size_of::<Request>() + size_of::<Repeat>() + size + head.len() + content.len(),
+            own_memory: size_of::<Request>() + size_of::<Repeat>() + size + head.len() + content.len() + of_file,
             memory: 0,
             key,
             agreed,
@@ -711,6 +734,9 @@ impl Repeated {
     fn content(request: &Request, body: &Body) -> Option<Repeated> {
         let Request { data, mapped, response, .. } = request;
         let is_bodyless = data.header_only || http::status::is_bodyless(response.status());
+        if mapped.looked.is_some() {
+            return None;
+        }
         let looked = mapped.kept.is_some() || mapped.walked.is_some() || mapped.is_directory;
         if let Some(stored) = &request.stored {
             // Nobody would look at the file again.

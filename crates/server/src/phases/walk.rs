@@ -6,6 +6,7 @@
 //! directory costs a look-up or two.
 
 use std::borrow::Cow;
+use std::ffi::CString;
 use std::io;
 use std::sync::Arc;
 
@@ -34,10 +35,7 @@ const MISSING_MAX: u32 = 8;
 
 /// Whether a directory's cached findings still hold for a request.
 fn still_holds(walked: &Walked, request: &Request) -> bool {
-    walked
-        .way
-        .as_ref()
-        .is_none_or(|way| way.holds(&request.server.watched, request.account.tick, request.account.start))
+    walked.holds(&request.server.watched, request.account.tick, request.account.start)
 }
 
 /// `<Location>` sections; once before the URL is mapped, once after, from the settings merged so far.
@@ -335,7 +333,7 @@ fn find_file(request: &mut Request) -> Result<(), Flow> {
     if let Some(kept) = request.server.files.find(&request.mapped.filename) {
         if !kept.look.holds(request.account.tick, request.account.start) {
             match locate(request, &request.mapped.filename)? {
-                Located::File(meta) if meta == kept.meta => kept.look.renew(request.account.start),
+                Located::File(meta, _) if meta == kept.meta => kept.look.renew(request.account.start),
                 _ => return find_part(request),
             }
         }
@@ -354,12 +352,14 @@ fn find_part(request: &mut Request) -> Result<(), Flow> {
     let mut missing = 0;
     loop {
         let located = locate(request, name.trim_end_matches('/'));
-        request.mapped.is_directory = matches!(&located, Ok(Located::File(meta)) if missing == 0 && meta.is_dir());
-        if !request.mapped.is_directory {
+        request.mapped.is_directory = matches!(&located, Ok(Located::File(meta, _)) if missing == 0 && meta.is_dir());
+        let is_file = matches!(&located, Ok(Located::File(meta, _)) if missing == 0 && meta.is_file());
+        if !request.mapped.is_directory && !is_file {
             request.asks_beyond_head();
         }
         match located? {
-            Located::File(meta) => {
+            Located::File(meta, path) => {
+                request.mapped.looked = is_file.then_some((path, meta));
                 let split = name.len();
                 if meta.is_dir() {
                     // A directory keeps the requested slash, and no more.
@@ -410,8 +410,8 @@ fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
     let mut there = 0;
     for (end, _) in name.match_indices('/').skip(1) {
         match locate(request, &name[..end])? {
-            Located::File(meta) if meta.is_dir() => there = end,
-            Located::File(_) => return Ok(end),
+            Located::File(meta, _) if meta.is_dir() => there = end,
+            Located::File(..) => return Ok(end),
             Located::Nothing => break,
         }
     }
@@ -419,7 +419,8 @@ fn existing(request: &Request, name: &str) -> Result<usize, Flow> {
 }
 
 enum Located {
-    File(Meta),
+    /// There is something at the path, in the form for the system.
+    File(Meta, CString),
     Nothing,
 }
 
@@ -427,7 +428,7 @@ fn locate(request: &Request, path: &str) -> Result<Located, Flow> {
     let path = if path.is_empty() { "/" } else { path };
     let Some(os) = c_path(path) else { return Err(Flow::Status(404)) };
     match sys::file::stat(&os) {
-        Ok(meta) => Ok(Located::File(meta)),
+        Ok(meta) => Ok(Located::File(meta, os)),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Located::Nothing),
             io::ErrorKind::PermissionDenied => {

@@ -63,13 +63,7 @@ impl Account {
     /// Whether what was looked at is as it was. `ask` asks that, unless the response to another request of this one's tick also
     /// holds for this one.
     pub fn shares(&self, look: &Look, ask: impl FnOnce() -> bool) -> bool {
-        look.holds(self.tick, self.start) || {
-            let is_same = ask();
-            if is_same {
-                look.renew(self.start);
-            }
-            is_same
-        }
+        look.shares(self.tick, self.start, ask)
     }
 
     /// For a request on behalf of this one: its messages are logged as this one's.

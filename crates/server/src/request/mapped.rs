@@ -1,6 +1,7 @@
 //! The mapping of a request's path.
 
 use std::borrow::Cow;
+use std::ffi::CString;
 use std::sync::Arc;
 
 use sys::file::Meta;
@@ -35,6 +36,9 @@ pub struct Mapped {
     pub(crate) kept: Option<Arc<CachedFile>>,
     /// The cached file that the response consists of.
     pub(crate) served: Option<Arc<CachedFile>>,
+    /// The path of the file, if there is one and the system was asked about that path alone, and what it said. Whoever begins where
+    /// the phases have left this request asks again; any other repeat asks nobody.
+    pub(crate) looked: Option<(CString, Meta)>,
     /// The system was asked whether the path is a directory, and it is. If an index of the directory becomes the response, the
     /// look at that file says so too; but that look says nothing of the directory's owner and times.
     pub(crate) is_directory: bool,
@@ -59,16 +63,17 @@ impl Mapped {
         self.filename.strip_prefix(TO_BACKEND)
     }
 
-    /// Becomes like the mapping of a path without a file.
+    /// Becomes like the mapping of a request before its handler.
     pub(super) fn become_like(&mut self, other: &Mapped) {
         let Mapped {
             filename,
             path_info,
             accept_path_info,
             links,
-            stat: _,
+            stat,
             kept: _,
             served: _,
+            looked: _,
             is_directory: _,
             walked: _,
             context,
@@ -79,13 +84,13 @@ impl Mapped {
         } = other;
         self.filename.clone_from(filename);
         self.path_info.clone_from(path_info);
-        (self.accept_path_info, self.links) = (*accept_path_info, *links);
+        (self.accept_path_info, self.links, self.stat) = (*accept_path_info, *links, *stat);
         self.context.clone_from(context);
         self.document_root.clone_from(document_root);
         self.handler.clone_from(handler);
         self.input_filters.clone_from(input_filters);
         self.read_fields.clone_from(read_fields);
-        (self.stat, self.kept, self.served, self.walked, self.is_directory) = (None, None, None, None, false);
+        (self.kept, self.served, self.looked, self.walked, self.is_directory) = (None, None, None, None, false);
     }
 
     /// Forgets everything, before another path is examined.
@@ -97,6 +102,7 @@ impl Mapped {
         self.stat = None;
         self.kept = None;
         self.served = None;
+        self.looked = None;
         self.is_directory = false;
         self.walked = None;
         self.context = None;

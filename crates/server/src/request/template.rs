@@ -12,7 +12,7 @@ use http::name::FieldSet;
 
 use crate::message::head::RequestHead;
 use crate::request::client::{self, Client};
-use crate::request::prepared::Prepared;
+use crate::request::prepared::{FileBefore, Prepared};
 use crate::request::recurring::Recurrence;
 use crate::request::{Account, Login, Request, RequestBody, RequestData, RequestKind, ResponseHead, Source};
 
@@ -36,14 +36,13 @@ impl Request {
     /// configuration alone. `handler`: the place of the handler that comes next.
     pub(crate) fn prepare_others(&mut self, handler: usize) {
         let is_plain = self.is_plain() && self.trace.is_none() && self.body.is_none();
-        // Nobody would look at the file again.
-        let has_file = self.mapped.kept.is_some() || self.mapped.walked.is_some() || self.mapped.is_directory;
-        if !is_plain || has_file {
+        if !is_plain {
             return;
         }
+        let Ok(file) = FileBefore::of(&self.mapped) else { return };
         let asked = if self.data.changed_fields().is_none() { self.data.head.asked() } else { FieldSet::ALL };
         let outcomes = self.data.head.outcomes().get();
-        self.prepared = Some(Arc::new(Prepared::new(handler, asked, outcomes, &self.response)));
+        self.prepared = Some(Arc::new(Prepared::new(handler, asked, outcomes, &self.response, file)));
         let mut template = self.blank();
         template.become_like(self);
         template.response.become_like(&self.response);

@@ -1,12 +1,14 @@
 //! The cache of directories: their sections' settings, and the way there.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use foldhash::HashMap;
+use sys::time::Instant;
 
 use crate::settings::merge::Merged;
-use crate::site::watched::WatchedPath;
+use crate::site::watched::{WatchedDirectories, WatchedPath};
 
 /// At this many remembered directories of all hosts together, all are forgotten.
 const REMEMBERED_MAX: usize = 16 * 1024;
@@ -36,6 +38,13 @@ pub(crate) struct Walked {
     pub(crate) followed: usize,
     /// Behind that part, a link may be followed to a file of its owner.
     pub(crate) same_owner: bool,
+}
+
+impl Walked {
+    /// Whether a request that came at `start`, announced by `tick`, would find the same on the way.
+    pub(crate) fn holds(&self, watched: &WatchedDirectories, tick: Option<NonZeroU64>, start: Instant) -> bool {
+        self.way.as_ref().is_none_or(|way| way.holds(watched, tick, start))
+    }
 }
 
 impl DirectoryCaches {

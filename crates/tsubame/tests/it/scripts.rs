@@ -15,6 +15,7 @@ pub mod fcgid_same_as_apache;
 pub mod one_process;
 pub mod perl;
 pub mod php;
+pub mod prepared;
 pub mod proxy_fcgi;
 pub mod proxy_others;
 pub mod proxy_same_as_apache;
