@@ -1,8 +1,9 @@
 //! The variables of a script: those of RFC 3875 section 4.1, Apache's additions, and the environment of the request.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use http::text::{from_bytes, to_bytes};
 use server::core::CoreDir;
@@ -14,21 +15,71 @@ use crate::environment::Environment;
 /// The `PATH` of scripts if the server has none itself (Apache's `DEFAULT_PATH`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
 
-type Variables = Vec<(Cow<'static, str>, Value)>;
+/// About as much memory as the values of a browser's request take, in bytes, and the number of its variables.
+const TEXT: usize = 2048;
+const NUMBER: usize = 48;
+
+/// Variables in order. All values but constants are parts of one text: a request has dozens of them.
+struct Variables {
+    all: Vec<(Cow<'static, str>, Written)>,
+    text: String,
+}
+
+/// Where a value is written.
+enum Written {
+    /// In the program.
+    Static(&'static str),
+    /// In this part of the text.
+    Part(Range<usize>),
+}
+
+impl Variables {
+    fn add(&mut self, name: impl Into<Cow<'static, str>>, value: &str) {
+        let start = self.text.len();
+        self.text.push_str(value);
+        self.all.push((name.into(), Written::Part(start..self.text.len())));
+    }
+
+    fn add_static(&mut self, name: &'static str, value: &'static str) {
+        self.all.push((Cow::Borrowed(name), Written::Static(value)));
+    }
+
+    /// Adds a field of the request. `joins`: a value that was there before stays in front of this one.
+    fn add_field(&mut self, name: Cow<'static, str>, value: &str, joins: bool) {
+        let Some(at) = self.all.iter().position(|(have, _)| *have == name) else { return self.add(name, value) };
+        let start = self.text.len();
+        if let (true, Written::Part(before)) = (joins, &self.all[at].1) {
+            self.text.extend_from_within(before.clone());
+            self.text.push_str(", ");
+        }
+        self.text.push_str(value);
+        self.all[at].1 = Written::Part(start..self.text.len());
+    }
+
+    /// Takes precedence over variables of the same names in the environment.
+    fn put_into(self, env: &mut Fields) {
+        for (name, _) in &self.all {
+            if env.contains(name) {
+                env.remove(name);
+            }
+        }
+        env.reserve(self.all.len());
+        let text = Arc::from(self.text);
+        for (name, written) in self.all {
+            match written {
+                Written::Static(value) => env.add(name, Value::Static(value)),
+                Written::Part(part) => env.add(name, Value::part(&text, part)),
+            }
+        }
+    }
+}
 
 /// Adds a script's variables to the environment of the request, where access log formats see them too. They take
 /// precedence over variables that modules set under the same names.
 pub async fn add(request: &mut Request) {
     let mut variables = common(request);
     of_cgi(request, &mut variables).await;
-    for (name, _) in &variables {
-        if request.env.contains(name) {
-            request.env.remove(name);
-        }
-    }
-    for (name, value) in variables {
-        request.env.add(name, value);
-    }
+    variables.put_into(&mut request.env);
 }
 
 /// The name and the value of a variable.
@@ -116,89 +167,89 @@ pub fn lines<'a, N: AsRef<str> + 'a>(variables: impl IntoIterator<Item = &'a (N,
 /// The variables of every kind of script (Apache's `ap_add_common_vars`).
 fn common(request: &Request) -> Variables {
     let mut all = headers(request);
-    let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
     let inherited = inherited();
     // The one variable of ours that `SetEnv` may set.
-    add("PATH", request.env.get("PATH").map_or(Value::Static(&inherited.path), Value::from));
+    match request.env.get("PATH") {
+        Some(path) => all.add("PATH", path),
+        None => all.add_static("PATH", &inherited.path),
+    }
     if let Some(path) = &inherited.library_path {
-        add("LD_LIBRARY_PATH", Value::Static(path));
+        all.add_static("LD_LIBRARY_PATH", path);
     }
     let host = &request.vhost;
     let name = request.server_name();
-    let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.into_owned() };
-    let (prefix, root) =
-        request.mapped.context.clone().unwrap_or_else(|| (String::new(), request.document_root().to_string()));
+    let name = match name.contains(':') && !name.starts_with('[') {
+        true => Cow::Owned(format!("[{name}]")),
+        false => name,
+    };
+    let context = request.mapped.context.as_ref();
+    let (prefix, root) = context.map_or_else(|| ("", request.document_root()), |(prefix, root)| (prefix, root));
     let signature = request.signature();
-    add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature).into());
-    add("SERVER_SOFTWARE", (&request.server.software).into());
-    add("SERVER_NAME", http::uri::escape_html(&name).into());
-    add("SERVER_ADDR", http::address_text(request.local().ip()).into());
-    add("SERVER_PORT", port(request.server_port()));
+    all.add("SERVER_SIGNATURE", signature.strip_prefix("<hr>\n").unwrap_or(&signature));
+    all.add_static("SERVER_SOFTWARE", &request.server.software);
+    all.add("SERVER_NAME", &http::uri::escape_html(&name));
+    http::write_address(request.local().ip(), |address| all.add("SERVER_ADDR", address));
+    all.add("SERVER_PORT", http::Decimal::of(request.server_port().into()).as_str());
     if let Some(name) = request.client_name() {
-        add("REMOTE_HOST", name.into());
+        all.add("REMOTE_HOST", name);
     }
-    add("REMOTE_ADDR", request.client().ip().into());
-    add("DOCUMENT_ROOT", request.document_root().into());
-    add("REQUEST_SCHEME", Value::Static(host.scheme));
-    add("CONTEXT_PREFIX", prefix.into());
-    add("CONTEXT_DOCUMENT_ROOT", root.into());
-    add("SERVER_ADMIN", host.admin.as_ref().map_or(Value::Static(http::NO_ADMIN), Value::from));
-    add("SCRIPT_FILENAME", (&request.mapped.filename).into());
-    add("REMOTE_PORT", port(request.client().peer.port()));
+    all.add("REMOTE_ADDR", request.client().ip());
+    all.add("DOCUMENT_ROOT", request.document_root());
+    all.add_static("REQUEST_SCHEME", host.scheme);
+    all.add("CONTEXT_PREFIX", prefix);
+    all.add("CONTEXT_DOCUMENT_ROOT", root);
+    match &host.admin {
+        Some(admin) => all.add_static("SERVER_ADMIN", admin),
+        None => all.add_static("SERVER_ADMIN", http::NO_ADMIN),
+    }
+    all.add("SCRIPT_FILENAME", &request.mapped.filename);
+    all.add("REMOTE_PORT", http::Decimal::of(request.client().peer.port().into()).as_str());
     match (&request.login.user, request.previous().and_then(|previous| previous.user.as_ref())) {
-        (Some(user), _) => add("REMOTE_USER", user.into()),
-        (None, Some(user)) => add("REDIRECT_REMOTE_USER", user.into()),
+        (Some(user), _) => all.add("REMOTE_USER", user),
+        (None, Some(user)) => all.add("REDIRECT_REMOTE_USER", user),
         (None, None) => {}
     }
     if let Some(kind) = &request.login.auth_type {
-        add("AUTH_TYPE", kind.into());
+        all.add("AUTH_TYPE", kind);
     }
     if let Some(previous) = request.previous() {
         let args = previous.args.as_ref();
-        add(
-            "REDIRECT_URL",
-            match request.dir::<CoreDir>().qualify_redirect_url() {
-                // As in Apache: with the query, and not escaped.
-                true => {
-                    request.url(&args.map_or_else(|| previous.uri.clone(), |args| format!("{}?{args}", previous.uri)))
-                }
-                false => previous.uri.clone(),
+        match request.dir::<CoreDir>().qualify_redirect_url() {
+            // As in Apache: with the query, and not escaped.
+            true => {
+                let path = args.map_or_else(|| previous.uri.clone(), |args| format!("{}?{args}", previous.uri));
+                all.add("REDIRECT_URL", &request.url(&path));
             }
-            .into(),
-        );
-        args.into_iter().for_each(|args| add("REDIRECT_QUERY_STRING", args.into()));
+            false => all.add("REDIRECT_URL", &previous.uri),
+        }
+        args.into_iter().for_each(|args| all.add("REDIRECT_QUERY_STRING", args));
     }
     all
 }
 
-fn port(number: u16) -> Value {
-    http::Decimal::of(number.into()).as_str().into()
-}
-
 /// Further variables of a CGI script (Apache's `ap_add_cgi_vars`).
 async fn of_cgi(request: &Request, all: &mut Variables) {
-    let mut add = |name: &'static str, value: Value| all.push((Cow::Borrowed(name), value));
     let included = request.is_subrequest();
-    add("GATEWAY_INTERFACE", Value::Static("CGI/1.1"));
+    all.add_static("GATEWAY_INTERFACE", "CGI/1.1");
     // A part of another response negotiates nothing with the client.
-    add("SERVER_PROTOCOL", Value::Static(request.protocol()));
-    add("REQUEST_METHOD", request.data.method.to_string().into());
-    add("QUERY_STRING", request.data.args.as_ref().map_or(Value::Static(""), Value::from));
+    all.add_static("SERVER_PROTOCOL", request.protocol());
+    all.add("REQUEST_METHOD", &request.data.method);
+    all.add("QUERY_STRING", request.data.args.as_deref().unwrap_or_default());
     let current = request.dir::<CoreDir>().cgi_vars.get("REQUEST_URI").is_some_and(|rule| rule == "current-uri");
-    add("REQUEST_URI", if current { (&request.data.uri).into() } else { request.data.sent_target().into() });
+    match current {
+        true => all.add("REQUEST_URI", &request.data.uri),
+        false => all.add("REQUEST_URI", &request.data.sent_target()),
+    }
     if request.mapped.path_info.is_empty() {
-        add("SCRIPT_NAME", (&request.data.uri).into());
+        all.add("SCRIPT_NAME", &request.data.uri);
         return;
     }
     let name = if included { &request.data.uri } else { script_name(&request.data.uri, &request.mapped.path_info) };
-    add("SCRIPT_NAME", name.into());
-    add("PATH_INFO", (&request.mapped.path_info).into());
+    all.add("SCRIPT_NAME", name);
+    all.add("PATH_INFO", &request.mapped.path_info);
     let found = request.lookup_path(&request.mapped.path_info, None).await;
     if !found.mapped.filename.is_empty() {
-        all.push((
-            Cow::Borrowed("PATH_TRANSLATED"),
-            format!("{}{}", found.mapped.filename, found.mapped.path_info).into(),
-        ));
+        all.add("PATH_TRANSLATED", &format!("{}{}", found.mapped.filename, found.mapped.path_info));
     }
 }
 
@@ -222,17 +273,13 @@ fn script_name<'a>(path: &'a str, info: &str) -> &'a str {
 /// several times, a script gets all values; if the configuration has added one to the client's, it gets only the last:
 /// that is the trustworthy one.
 fn headers(request: &Request) -> Variables {
-    let mut all = Variables::with_capacity(48);
+    let mut all = Variables { all: Vec::with_capacity(NUMBER), text: String::with_capacity(TEXT) };
     let pass = request.dir::<CoreDir>().cgi_pass_auth();
     let is_changed = request.data.changed_fields().is_some();
     for (name, value) in request.headers() {
         let secret = ["Authorization", "Proxy-Authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
         let Some(name) = variable(&name).filter(|_| pass || !secret) else { continue };
-        match all.iter_mut().find(|(have, _)| *have == name) {
-            Some((_, have)) if is_changed => *have = value.into(),
-            Some((_, have)) => *have = format!("{}, {value}", &**have).into(),
-            None => all.push((name, value.into())),
-        }
+        all.add_field(name, &value, !is_changed);
     }
     all
 }
@@ -241,6 +288,7 @@ fn headers(request: &Request) -> Variables {
 /// same variable, and a program that checks one of them would be deceived by the other. `Proxy` makes none either,
 /// because programs take `HTTP_PROXY` for the proxy they should use.
 fn variable(name: &str) -> Option<Cow<'static, str>> {
+    const PREFIX: &str = "HTTP_";
     let known: &[(&str, &'static str)] = &[
         ("Content-Type", "CONTENT_TYPE"),
         ("Content-Length", "CONTENT_LENGTH"),
@@ -254,7 +302,11 @@ fn variable(name: &str) -> Option<Cow<'static, str>> {
     if name.eq_ignore_ascii_case("Proxy") || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return None;
     }
-    Some(Cow::Owned(format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_"))))
+    let mut variable = String::with_capacity(PREFIX.len() + name.len());
+    variable.push_str(PREFIX);
+    let upper = |char: char| if char == '-' { '_' } else { char.to_ascii_uppercase() };
+    variable.extend(name.chars().map(upper));
+    Some(Cow::Owned(variable))
 }
 
 #[cfg(test)]

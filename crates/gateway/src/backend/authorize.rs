@@ -65,7 +65,8 @@ pub async fn authorize_at(
     variables: &[(&str, &str)],
 ) -> Verdict {
     let handler_state = HandlerState::of(request);
-    let call = RemoteCall { caller, server, protocol, head: &HEAD, stderr, attempt: None };
+    let kind = &server.kind();
+    let call = RemoteCall { caller, server, kind, protocol, head: &HEAD, stderr, attempt: None };
     let header = request_verdict_at(request, call, variables).await;
     handler_state.verdict(request, caller, header)
 }
@@ -148,8 +149,7 @@ fn judge(request: &mut Request, mut header: ResponseHeader, caller: &Caller) -> 
     let is_allowed = status == Some(200) && header.location.is_none();
     let location = header.location.take().filter(|_| status.is_some_and(|status| (300..400).contains(&status)));
     let header = ResponseHeader { fields: others, location, ..ResponseHeader::default() };
-    let name = request.mapped.filename.clone();
-    if let Err(status) = response::apply(request, header, caller.module, &name, true) {
+    if let Err(status) = response::apply(request, header, caller.module, true) {
         return Verdict::Failed(status);
     }
     if is_allowed {

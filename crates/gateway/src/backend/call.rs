@@ -56,16 +56,15 @@ impl Head {
 
     /// Its bytes, for a connection that stays open after the request or not. `Err`: the request does not fit.
     pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
-        let pairs = env::pairs(&request.env);
-        self.of_pairs(request, keep, pairs.iter().map(|(name, value)| (&**name, &**value)))
+        self.of_pairs(request, keep, env::pairs(&request.env))
     }
 
     /// The bytes of a request with these variables.
     pub(super) fn of_pairs<'a>(
-        &'a self,
+        &self,
         request: &Request,
         keep: bool,
-        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        pairs: impl IntoIterator<Item = env::Pair<'a>>,
     ) -> Result<Vec<u8>, usize> {
         match self {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),

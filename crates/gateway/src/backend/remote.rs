@@ -9,10 +9,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use conf::Level;
+use http::text::to_bytes;
 use server::{HandlerResult, Request};
 use sys::time::Instant;
 use upstream::pool::{self, AwaitedResponse};
-use upstream::{Attempt, Connection, Fault, NoConnection, RemoteServer, Stream};
+use upstream::{Attempt, Connection, Fault, Kind, NoConnection, RemoteServer, Stream};
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;
@@ -45,6 +46,8 @@ pub struct RemoteCall<'a> {
     pub caller: &'a Caller,
     /// The server.
     pub server: &'a RemoteServer,
+    /// What connections to it have in common.
+    pub kind: &'a Kind,
     /// How its protocol fails.
     pub protocol: &'static RemoteProtocol,
     /// The form of the request's head.
@@ -59,14 +62,8 @@ impl RemoteCall<'_> {
     /// Lets the server answer the request, whose environment is complete.
     pub async fn respond(&self, request: &mut Request) -> HandlerResult {
         let keep = self.server.keep;
-        let env = std::mem::take(&mut request.env);
-        let lines: Vec<_> =
-            env.iter().map(|(name, value)| (http::text::to_bytes(name), http::text::to_bytes(value))).collect();
-        let pairs = lines.iter().map(|(name, value)| (&**name, &**value));
-        let bytes = self.head.of_pairs(request, keep.is_some(), pairs);
-        drop(lines);
-        request.env = env;
-        let bytes = match bytes {
+        let pairs = request.env.iter().map(|(name, value)| (to_bytes(name), to_bytes(value)));
+        let bytes = match self.head.of_pairs(request, keep.is_some(), pairs) {
             Ok(bytes) => bytes,
             Err(length) => return run::too_long(request, self.caller, length),
         };
@@ -74,10 +71,10 @@ impl RemoteCall<'_> {
         // a kept one. For any other the kept connection is closed, because it may occupy the very process that a fresh
         // connection would wait for.
         let may_repeat = request.body.is_none() && run::is_safe(request);
-        let mut kept = keep.and_then(|keep| pool::take(&self.server.kind(), keep, None)).filter(|_| may_repeat);
+        let mut kept = keep.and_then(|keep| pool::take(self.kind, keep, None)).filter(|_| may_repeat);
         loop {
             let repeat = kept.is_some();
-            let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(self.server.kind()));
+            let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(self.kind.clone()));
             let connection = match kept.take() {
                 Some(connection) => {
                     self.server.note_reused();
@@ -94,7 +91,7 @@ impl RemoteCall<'_> {
             // Servers of these protocols have no encryption.
             let Ok(socket) = connection.into_descriptor() else { return HandlerResult::Status(500) };
             let back = keep.map(|keep| {
-                let (kind, socket) = (self.server.kind(), socket.clone());
+                let (kind, socket) = (self.kind.clone(), socket.clone());
                 Box::new(move || pool::give(&kind, keep, socket.into())) as Box<dyn FnOnce() + Send>
             });
             if let Some(attempt) = self.attempt {
@@ -149,8 +146,7 @@ impl RemoteCall<'_> {
         let call = BackendCall { caller, head, stderr };
         let exchange = BackendExchange::new(request, call, Stream::new(socket), None, bytes);
         let status_line = protocol.status_line.then(StatusLine::default);
-        let failed = (protocol.failed)(&server.name);
-        let remote = RemoteSource::new(exchange, back, status_line, protocol.status, failed, caller.timeout);
+        let remote = RemoteSource::new(exchange, back, status_line, protocol, server.name.clone(), caller.timeout);
         Script::new(Box::new(remote), caller)
     }
 

@@ -54,18 +54,31 @@ fn length(length: usize, to: &mut Vec<u8>) {
 }
 
 /// The beginning of a request: its role, whether the connection stays open after it, and its parameters.
-pub fn open<'a>(role: Role, keep: bool, parameters: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+pub fn open<T: AsRef<[u8]>>(role: Role, keep: bool, parameters: impl IntoIterator<Item = (T, T)>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
     let flags = if keep { KEEP_CONNECTION } else { 0 };
     record(BEGIN_REQUEST, &[0, role as u8, flags, 0, 0, 0, 0, 0], &mut bytes);
-    let mut content = Vec::with_capacity(2048);
+    record(PARAMS, &[], &mut bytes);
+    let start = bytes.len();
     for (name, value) in parameters {
-        length(name.len(), &mut content);
-        length(value.len(), &mut content);
-        content.extend_from_slice(name);
-        content.extend_from_slice(value);
+        let (name, value) = (name.as_ref(), value.as_ref());
+        length(name.len(), &mut bytes);
+        length(value.len(), &mut bytes);
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(value);
     }
-    stream(PARAMS, &content, &mut bytes);
+    match u16::try_from(bytes.len() - start) {
+        // Two records without content would be an end, and something behind that.
+        Ok(0) => return bytes,
+        Ok(length) if usize::from(length) <= CONTENT_MAX => {
+            bytes[start - HEADER + 4..start - HEADER + 6].copy_from_slice(&length.to_be_bytes());
+        }
+        _ => {
+            let content = bytes.split_off(start);
+            bytes.truncate(start - HEADER);
+            stream(PARAMS, &content, &mut bytes);
+        }
+    }
     record(PARAMS, &[], &mut bytes);
     bytes
 }

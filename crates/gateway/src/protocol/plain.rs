@@ -3,9 +3,10 @@
 
 /// SCGI: a netstring of variables (<https://python.ca/scgi/protocol.txt>). `CONTENT_LENGTH` is the first of them, and
 /// `SCGI` the second, whatever else there is.
-pub fn scgi<'a>(length: u64, variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+pub fn scgi<T: AsRef<[u8]>>(length: u64, variables: impl IntoIterator<Item = (T, T)>) -> Vec<u8> {
     let mut content = format!("CONTENT_LENGTH\0{length}\0SCGI\x001\0").into_bytes();
     for (name, value) in variables {
+        let (name, value) = (name.as_ref(), value.as_ref());
         if !matches!(name, b"CONTENT_LENGTH" | b"SCGI") {
             for text in [name, value] {
                 content.extend(text.iter().copied().filter(|byte| *byte != 0));
@@ -21,10 +22,10 @@ pub fn scgi<'a>(length: u64, variables: impl IntoIterator<Item = (&'a [u8], &'a 
 
 /// uwsgi: a block of variables, whose lengths have two bytes each (uWSGI documentation, "The uwsgi Protocol"). `Err`:
 /// they are too long.
-pub fn uwsgi<'a>(variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<Vec<u8>, usize> {
+pub fn uwsgi<T: AsRef<[u8]>>(variables: impl IntoIterator<Item = (T, T)>) -> Result<Vec<u8>, usize> {
     let mut content = Vec::with_capacity(2048);
     for (name, value) in variables {
-        for text in [name, value] {
+        for text in [name.as_ref(), value.as_ref()] {
             let length = u16::try_from(text.len()).map_err(|_| text.len())?;
             content.extend_from_slice(&length.to_le_bytes());
             content.extend_from_slice(text);

@@ -29,9 +29,9 @@ fn header(kind: u32, length: usize, to: &mut Vec<u8>) {
 }
 
 /// The beginning of a request: the program to run, and its environment. `Err`: they are too long for the protocol.
-pub fn open<'a>(
+pub fn open<'a, T: AsRef<[u8]>>(
     handler: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    environment: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    environment: impl IntoIterator<Item = (T, T)>,
 ) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(4096);
     list(HANDLER, handler, &mut bytes)?;
@@ -39,10 +39,11 @@ pub fn open<'a>(
     Ok(bytes)
 }
 
-fn list<'a>(kind: u32, pairs: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, to: &mut Vec<u8>) -> Result<(), usize> {
+fn list<T: AsRef<[u8]>>(kind: u32, pairs: impl IntoIterator<Item = (T, T)>, to: &mut Vec<u8>) -> Result<(), usize> {
     let start = to.len();
     header(kind, 0, to);
     for text in pairs.into_iter().flat_map(|(name, value)| [name, value]) {
+        let text = text.as_ref();
         // A list is split at these; no variable of a process could have one either.
         match text.contains(&0) {
             false => to.extend_from_slice(text),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use conf::Level;
 use http::date::{http_date, parse_http_date};
 use http::text::to_bytes;
+use server::paths::base_name;
 use server::{Fields, Request, Unsendable};
 
 use super::header::ResponseHeader;
@@ -17,16 +18,10 @@ const SHOWN: usize = 30;
 ///
 /// The script's fields go into the table that applies to all responses, including errors ("always" in the manual of
 /// mod_headers); those that Apache knows go into the other one. `joins`: fields with the same name become one.
-pub fn apply(
-    request: &mut Request,
-    header: ResponseHeader,
-    module: &'static str,
-    name: &str,
-    joins: bool,
-) -> Result<(), u16> {
+pub fn apply(request: &mut Request, header: ResponseHeader, module: &'static str, joins: bool) -> Result<(), u16> {
     check(request, &header)?;
     if let Some(text) = &header.status {
-        status(request, text.trim_end(), module, name);
+        status(request, text.trim_end(), module);
     }
     if let Some(text) = &header.content_type {
         match media_type(text) {
@@ -106,13 +101,14 @@ fn check(request: &Request, header: &ResponseHeader) -> Result<(), u16> {
 
 /// Whether a text has control characters that no field may carry (RFC 9110 section 5.5).
 fn has_control(text: &str) -> bool {
-    text.chars().any(|char| char.is_ascii_control() && char != '\t')
+    text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
 }
 
 /// Applies a status. Three digits with a reason are sent as they are; other texts are an error of the script.
-fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
+fn status(request: &mut Request, text: &str, module: &'static str) {
     let number = conf::values::atoi(text);
     if !(100..=599).contains(&number) {
+        let name = base_name(&request.mapped.filename);
         request.log(module, Level::Error, format!("Invalid status line from script '{name}': {}", shown(text)));
     }
     // A script that names a status has decided: the request's conditions change nothing any more.
@@ -132,11 +128,10 @@ fn status(request: &mut Request, text: &str, module: &'static str, name: &str) {
 
 /// A media type in lower case, except for its parameters.
 pub fn media_type(text: &str) -> String {
-    let text = text.trim_end();
-    match text.split_once(';') {
-        Some((kind, parameters)) => format!("{};{parameters}", kind.to_ascii_lowercase()),
-        None => text.to_ascii_lowercase(),
-    }
+    let mut text = text.trim_end().to_string();
+    let end = text.find(';').unwrap_or(text.len());
+    text[..end].make_ascii_lowercase();
+    text
 }
 
 /// Logs a script's error, and passes it to the maker of the error page (`REDIRECT_ERROR_NOTES`).

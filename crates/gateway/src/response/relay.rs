@@ -69,12 +69,12 @@ pub(crate) async fn read_header(
             Ok(None) => {}
             Err(fault) => return Err(bad_header(request, script, &parser, fault, caller).await),
         }
-        let name = base_name(&request.mapped.filename).to_string();
         let (status, text) = match script.next(request).await {
             Event::Output => continue,
-            Event::Ended => (500, too_early(&parser, &name)),
+            Event::Ended => (500, too_early(&parser, base_name(&request.mapped.filename))),
             Event::TimedOut => {
                 script.fail(request, Event::TimedOut);
+                let name = base_name(&request.mapped.filename);
                 (504, format!("Script timed out before returning headers: {name}"))
             }
             event => return Err(script.fail(request, event)),
@@ -152,11 +152,10 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 
 /// From a header to a response.
 async fn send(request: &mut Request, mut script: Script, header: ResponseHeader, caller: &Caller) -> HandlerResult {
-    let name = base_name(&request.mapped.filename).to_string();
     let decided = header.status.is_some();
     let length =
         header.content_length.clone().filter(|_| caller.trusts_length || request.env.contains("ap_trust_cgilike_cl"));
-    if let Err(status) = fields::apply(request, header, caller.module, &name, !caller.as_is) {
+    if let Err(status) = fields::apply(request, header, caller.module, !caller.as_is) {
         drop(script);
         return HandlerResult::Status(status);
     }

@@ -73,13 +73,14 @@ fn beginning(path: &str, links: Links) -> io::Result<(OwnedFd, Vec<u8>)> {
 /// Puts the fields into the response, and returns their length. `Err`: they are unreadable, or must not be sent, and this
 /// is the status.
 fn fields(request: &mut Request, head: &[u8]) -> Result<usize, Option<u16>> {
-    let name = base_name(&request.mapped.filename).to_string();
     let mut parser = Parser::default();
-    let fault = match parser.advance(head) {
-        Ok(Some(length)) => {
-            response::apply(request, parser.into_header(), "asis", &name, true).map_err(Some)?;
-            return Ok(length);
-        }
+    let advanced = parser.advance(head);
+    if let Ok(Some(length)) = advanced {
+        response::apply(request, parser.into_header(), "asis", true).map_err(Some)?;
+        return Ok(length);
+    }
+    let name = base_name(&request.mapped.filename);
+    let fault = match advanced {
         Err(Fault::Malformed(line)) => {
             format!("malformed header from script '{name}': Bad header: {}", response::shown(&line))
         }

@@ -66,6 +66,11 @@ impl Deref for Value {
 }
 
 impl Value {
+    /// A part of a shared text. Of a text of more than 4 GB, it is a copy.
+    pub fn part(all: &Arc<str>, part: Range<usize>) -> Value {
+        TextPart::new(all, part.clone()).map_or_else(|| Value::Own(all[part].to_string()), Value::Part)
+    }
+
     fn become_like(&mut self, other: &Value) {
         match (self, other) {
             (Value::Own(text), Value::Own(other)) => text.clone_from(other),
@@ -178,6 +183,11 @@ impl Fields {
     /// Adds a value; others of the same name stay.
     pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.0.push((name.into(), value.into()));
+    }
+
+    /// Makes room for so many more fields.
+    pub fn reserve(&mut self, more: usize) {
+        self.0.reserve(more);
     }
 
     /// Appends to the value of a name, after `", "`.

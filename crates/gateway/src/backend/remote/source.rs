@@ -7,6 +7,7 @@ use std::time::Duration;
 use conf::Level;
 use server::Request;
 
+use super::RemoteProtocol;
 use crate::backend::exchange::BackendExchange;
 use crate::script::{Event, Failure, Reached, Source};
 
@@ -19,10 +20,10 @@ pub(crate) struct RemoteSource {
     /// Gives the connection back.
     back: Option<Box<dyn FnOnce() + Send>>,
     status_line: Option<StatusLine>,
-    /// The status if the server fails.
-    status: u16,
-    /// The log text for that, before the reason.
-    failed: String,
+    /// How it fails.
+    protocol: &'static RemoteProtocol,
+    /// The server's name, for messages.
+    server: String,
     /// How long it may be silent.
     timeout: Duration,
 }
@@ -54,15 +55,15 @@ impl RemoteSource {
         exchange: BackendExchange,
         back: Option<Box<dyn FnOnce() + Send>>,
         status_line: Option<StatusLine>,
-        status: u16,
-        failed: String,
+        protocol: &'static RemoteProtocol,
+        server: String,
         timeout: Duration,
     ) -> RemoteSource {
-        RemoteSource { exchange: Some(exchange), back, status_line, status, failed, timeout }
+        RemoteSource { exchange: Some(exchange), back, status_line, protocol, server, timeout }
     }
 
     fn failure(&self, status: u16, reached: Reached, why: &str) -> Event {
-        let text = format!("{}: {why}", self.failed);
+        let text = format!("{}: {why}", (self.protocol.failed)(&self.server));
         Event::Failed(Failure { reached, ..Failure::new(status, Level::Error, text) })
     }
 }
@@ -73,7 +74,9 @@ impl Source for RemoteSource {
             let Some(exchange) = &mut self.exchange else { return Poll::Ready(Event::Ended) };
             let event = match exchange.poll_next(cx, request, output) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Event::Failed(failure)) => self.failure(self.status, failure.reached, &failure.text),
+                Poll::Ready(Event::Failed(failure)) => {
+                    self.failure(self.protocol.status, failure.reached, &failure.text)
+                }
                 Poll::Ready(Event::TimedOut) => self.failure(
                     504,
                     Reached::Response,

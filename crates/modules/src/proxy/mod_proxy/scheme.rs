@@ -180,6 +180,7 @@ pub(crate) async fn respond(
     request.response.flush = destination.flush;
     let BackendProtocol { protocol, head, stderr, .. } = backend;
     let attempt = destination.attempt.as_deref();
-    let call = RemoteCall { caller: &caller, server: &destination.server, protocol, head, stderr: *stderr, attempt };
+    let (server, kind) = (&destination.server, &destination.kind);
+    let call = RemoteCall { caller: &caller, server, kind, protocol, head, stderr: *stderr, attempt };
     call.respond(request).await
 }
