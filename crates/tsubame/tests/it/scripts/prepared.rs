@@ -69,7 +69,7 @@ fn whatever_has_changed_is_found() {
             write(&directory.join("x"), SCRIPT);
             let ask = |query: &str, value: &str| -> Response {
                 let mut client = server.client();
-                client.request(&format!(
+                client.request(format!(
                     "GET /s/{number}/x{query} HTTP/1.1\r\nHost: localhost\r\nX-A: {value}\r\nConnection: close\r\n\r\n"
                 ))
             };
