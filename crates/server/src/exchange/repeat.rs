@@ -23,6 +23,7 @@
 
 mod heads;
 mod inbox;
+mod seen;
 mod sent_head;
 mod settled;
 mod size;
@@ -48,6 +49,7 @@ use sys::time::Instant;
 
 use self::heads::KeptHeads;
 use self::inbox::Inbox;
+use self::seen::Seen;
 pub(crate) use self::sent_head::SentHead;
 pub(crate) use self::settled::{Settled, Slot};
 use self::size::{HEAD_MAX, text_of};
@@ -191,13 +193,6 @@ struct Repeats {
     most: usize,
     /// The place that is emptied next if they take more.
     hand: usize,
-}
-
-/// Hashes that were met once.
-struct Seen {
-    marks: Box<[u32]>,
-    /// Whether the next mark stays in the second of its two places.
-    is_second: bool,
 }
 
 const _: () = assert!(LARGE.sets * WAYS <= 1 << 16 && SMALL.sets.is_power_of_two() && LARGE.sets.is_power_of_two());
@@ -376,26 +371,6 @@ fn change(change: impl FnOnce(&mut Repeats) -> Option<Remembered>) {
     });
     drop(old);
     while is_full && REPEATS.with_borrow_mut(Repeats::make_room).is_some() {}
-}
-
-impl Seen {
-    fn new(marks: usize) -> Seen {
-        Seen { marks: vec![0; marks].into(), is_second: false }
-    }
-
-    /// Whether this hash was met before.
-    fn has_met(&mut self, hash: u64) -> bool {
-        let last = self.marks.len() - 1;
-        let [first, second] = [(hash >> 16) as usize & last, (hash >> 40) as usize & last];
-        let mark = (hash >> 32) as u32 | 1;
-        let known = self.marks[first] == mark || self.marks[second] == mark;
-        // Now in one place and now in the other, so that two hashes do not displace each other for ever.
-        if !known {
-            self.is_second = !self.is_second;
-            self.marks[if self.is_second { second } else { first }] = mark;
-        }
-        known
-    }
 }
 
 /// A request that may be a repeat.

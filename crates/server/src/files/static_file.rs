@@ -71,7 +71,11 @@ fn at_once(request: &mut Request) -> Option<HandlerResult> {
             Some(result)
         }
         // A file that is read at once anyway is digested at once, and does not queue behind large files.
-        None if parts & DIGEST != 0 && meta.size > SMALL => None,
+        None if parts & DIGEST != 0 && meta.size > SMALL => {
+            // Later requests find the digest with the file, and do not make it again.
+            request.asks_beyond_head();
+            None
+        }
         None => {
             let opened = open(&request.mapped.filename, parts, links).map(Arc::new).map_err(Arc::new);
             Some(serve_opened(request, opened))

@@ -128,8 +128,8 @@ impl Elsewhere {
 
 impl Lock {
     /// The file that keeps other children from asking, if there is one.
-    pub(super) fn path(&self) -> Option<PathBuf> {
-        self.file.as_ref().map(|file| file.path.clone())
+    pub(super) fn file(&self) -> Option<Arc<File>> {
+        self.file.as_ref().map(|file| file.file.clone())
     }
 
     /// The body of the response begins, and is stored while it goes out.

@@ -171,7 +171,7 @@ fn renew(request: &mut Request, Found { entry, content, place, .. }: Found, pend
     let found = Found { entry: entry.clone(), content: content.clone(), place, watch: None };
     let pending = Pending { stale: Some(Stale { found, changed }), is_plain: is_plain(request), ..pending };
     let (key, has_mark) = (pending.key.clone(), pending.has_mark);
-    let lock = pending.lock.as_ref().and_then(Lock::path);
+    let lock = pending.lock.as_ref().and_then(Lock::file);
     renewing.caching = Some(Box::new(pending));
     renewal::begin(request, &key, renewing, lock);
     hit(request, entry, content, has_mark, false, [Some(STALE), None])

@@ -2,12 +2,11 @@
 //! waits for asks the origin for a new one.
 
 use std::collections::BTreeSet;
-use std::fs::{FileTimes, OpenOptions};
+use std::fs::{File, FileTimes};
 use std::future::poll_fn;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use conf::Level;
@@ -62,7 +61,7 @@ impl Drop for Renewal {
 
 /// Has the origin asked for a new response. `renewing`: the request that asks, with what is to become of its response; `lock`: the
 /// file that keeps other children from asking. If there is no room for that now, a later request begins it.
-pub(super) fn begin(request: &Request, key: &str, renewing: Box<Request>, lock: Option<PathBuf>) {
+pub(super) fn begin(request: &Request, key: &str, renewing: Box<Request>, lock: Option<Arc<File>>) {
     let Some(renewal) = Renewal::of(key) else { return };
     let every = (max_age(request) / 3).max(TOUCH_MIN);
     let begun = server::begin_errand(async move {
@@ -87,7 +86,7 @@ async fn beside(first: impl Future<Output = ()>, second: impl Future<Output = ()
 }
 
 /// Keeps a lock from growing so old that another child takes it, for as long as it is there.
-async fn keep_new(lock: Option<PathBuf>, every: Duration) {
+async fn keep_new(lock: Option<Arc<File>>, every: Duration) {
     let Some(lock) = lock else { return };
     loop {
         sleep(every).await;
@@ -98,9 +97,9 @@ async fn keep_new(lock: Option<PathBuf>, every: Duration) {
     }
 }
 
-fn touch(path: &Path) -> io::Result<()> {
+fn touch(file: &File) -> io::Result<()> {
     let now = UNIX_EPOCH + sys::time::realtime();
-    OpenOptions::new().write(true).open(path)?.set_times(FileTimes::new().set_modified(now))
+    file.set_times(FileTimes::new().set_modified(now))
 }
 
 #[cfg(test)]
@@ -119,13 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_gone_is_not_made_again() {
+    fn a_lock_is_made_new() {
         let path = std::env::temp_dir().join(format!("tsubame-lock-{}", std::process::id()));
-        assert!(touch(&path).is_err() && !path.exists());
-        std::fs::write(&path, "").expect("file");
-        let old = FileTimes::new().set_modified(UNIX_EPOCH);
-        OpenOptions::new().write(true).open(&path).and_then(|file| file.set_times(old)).expect("times");
-        touch(&path).expect("touch");
+        let file = File::create(&path).expect("file");
+        file.set_times(FileTimes::new().set_modified(UNIX_EPOCH)).expect("times");
+        touch(&file).expect("touch");
         let modified = std::fs::metadata(&path).and_then(|meta| meta.modified()).expect("time");
         std::fs::remove_file(&path).expect("remove");
         assert!(modified > UNIX_EPOCH);

@@ -17,8 +17,11 @@ const CONFIGURATION: &str = "Protocols http/1.1\nAlias /s/ ${ROOT}/scripts/\n<Di
     Options +ExecCGI\n<FilesMatch ^x>\nSetHandler cgi-script\n</FilesMatch>\n</Directory>\n\
     <Location /metrics>\nSetHandler metrics\n</Location>\n";
 
-/// What happens to the script in a directory, or to the directory.
-const CHANGES: &[(&str, fn(&Path))] = &[
+/// What happens to the script in a directory, or to the directory, and how.
+type Change = (&'static str, fn(&Path));
+
+/// All of these.
+const CHANGES: &[Change] = &[
     ("nobody may run it", |script| mode(script, 0o644)),
     ("nobody may read its directory", |script| mode(script.parent().expect("a directory"), 0o700)),
     ("it is gone", |script| fs::remove_file(script).expect("remove")),
