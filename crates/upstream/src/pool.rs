@@ -100,6 +100,23 @@ pub fn give_stream(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) {
     }
 }
 
+/// Like [`give_stream`], for a server whose processes serve one connection at a time each: the connection closes if a request waits
+/// for one of them, and no more rest here than a child keeps for itself.
+pub fn give_scarce(kind: &Kind, keep: Keep, stream: Stream) {
+    let is_awaited =
+        || connections().as_ref().and_then(|all| all.get(&kind.key)).is_some_and(|one| one.awaited_responses > 0);
+    let most = keep.max.min(kind.key.plain().map_or(usize::MAX, shared::own));
+    let rests = match is_awaited() {
+        true => Err(stream),
+        false => resting::give(kind, Keep { max: most, ..keep }, stream, false),
+    };
+    if let Err(stream) = rests
+        && let Some(connection) = stream.into_connection()
+    {
+        give(kind, keep, connection);
+    }
+}
+
 /// Takes one of the child's own.
 fn own(kind: &Kind, keep: Keep, within: Option<Duration>) -> Option<Connection> {
     let mut connections = connections();
@@ -150,7 +167,8 @@ pub fn give(kind: &Kind, keep: Keep, connection: Connection) {
 fn offered(kind: &Kind, connection: Connection) -> Option<Connection> {
     let Some(address) = kind.key.plain() else { return Some(connection) };
     let has_enough = |most: usize| {
-        most == 0 || connections().as_ref().and_then(|all| all.get(&kind.key)).is_some_and(|one| one.idle.len() >= most)
+        let idle = || connections().as_ref().and_then(|all| all.get(&kind.key)).map_or(0, |one| one.idle.len());
+        most == 0 || resting::count(&kind.key) + idle() >= most
     };
     match connection.into_descriptor() {
         Ok(socket) => shared::put(address, socket, has_enough).err().map(Connection::from),

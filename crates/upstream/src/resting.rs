@@ -78,6 +78,11 @@ pub(crate) fn give(kind: &Kind, keep: Keep, stream: Stream, by_any: bool) -> Res
     })
 }
 
+/// How many of a kind rest in this thread.
+pub(crate) fn count(key: &Key) -> usize {
+    RESTING.with_borrow(|resting| resting.of.get(key).map_or(0, |one| one.kept.len()))
+}
+
 impl Resting {
     /// Closes those that have been idle for too long.
     fn forget(&mut self, keep: Keep) {

@@ -123,6 +123,12 @@ pub fn waiting(address: &Address) -> usize {
     shared().as_ref().and_then(|shared| shared.mailboxes.get(address)).map_or(0, Mailbox::waiting)
 }
 
+/// How many idle connections to a server a child keeps for itself.
+pub(crate) fn own(address: &Address) -> usize {
+    let shared = shared();
+    shared.as_ref().filter(|shared| shared.mailboxes.contains_key(address)).map_or(usize::MAX, |shared| shared.own)
+}
+
 /// Gives a connection that was just in use to all children, if this one `has_enough`: it has so many idle ones. `Err`: it has not, nobody
 /// shares them, or there is no room.
 pub(crate) fn put(

@@ -273,6 +273,11 @@ impl BackendExchange {
         self.state == ResponseState::Complete && self.has_sent_request()
     }
 
+    /// The connection, for the next request.
+    pub(crate) fn into_stream(mut self) -> Stream {
+        self.stream.hand_on()
+    }
+
     /// Gives the backend back after a complete response. Returns why there is no response, if the backend says so.
     fn end(&mut self, end: End) -> Option<(u16, String)> {
         self.state = match end.last || self.protocol.ends_with_connection() {

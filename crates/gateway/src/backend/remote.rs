@@ -5,15 +5,12 @@
 
 mod source;
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
 use conf::Level;
 use http::text::to_bytes;
 use server::{HandlerResult, Request};
 use sys::time::Instant;
 use upstream::pool::{self, AwaitedResponse};
-use upstream::{Attempt, Connection, Fault, Kind, NoConnection, RemoteServer, Stream};
+use upstream::{Attempt, Connection, Fault, Keep, Kind, NoConnection, RemoteServer, Stream};
 
 use super::call::{BackendCall, Head, StderrMessages};
 use super::exchange::BackendExchange;
@@ -71,33 +68,28 @@ impl RemoteCall<'_> {
         // a kept one. For any other the kept connection is closed, because it may occupy the very process that a fresh
         // connection would wait for.
         let may_repeat = request.body.is_none() && run::is_safe(request);
-        let mut kept = keep.and_then(|keep| pool::take(self.kind, keep, None)).filter(|_| may_repeat);
+        let mut kept = keep.and_then(|keep| pool::take_stream(self.kind, keep, None)).filter(|_| may_repeat);
         loop {
             let repeat = kept.is_some();
             let awaited_responses = keep.filter(|_| !repeat).map(|_| AwaitedResponse::new(self.kind.clone()));
-            let connection = match kept.take() {
-                Some(connection) => {
+            let stream = match kept.take() {
+                Some(stream) => {
                     self.server.note_reused();
-                    connection
+                    stream
                 }
                 None => match self.connect(request).await {
-                    Ok(connection) => connection,
+                    Ok(connection) => Stream::new(connection),
                     Err(status) => {
                         self.attempt.iter().for_each(|attempt| attempt.set_unreached());
                         return HandlerResult::Status(status);
                     }
                 },
             };
-            // Servers of these protocols have no encryption.
-            let Ok(socket) = connection.into_descriptor() else { return HandlerResult::Status(500) };
-            let back = keep.map(|keep| {
-                let (kind, socket) = (self.kind.clone(), socket.clone());
-                Box::new(move || pool::give(&kind, keep, socket.into())) as Box<dyn FnOnce() + Send>
-            });
+            let back = keep.map(|keep| (self.kind.clone(), keep));
             if let Some(attempt) = self.attempt {
                 attempt.add_sent(bytes.len() as u64 + request.body.length().unwrap_or(0));
             }
-            let mut script = self.script(request, socket, bytes.clone(), back);
+            let mut script = self.script(request, stream, bytes.clone(), back);
             let began = Instant::now();
             let begun = script.begins(request).await;
             drop(awaited_responses);
@@ -126,25 +118,18 @@ impl RemoteCall<'_> {
     /// the status, and the reason is logged.
     pub(super) async fn begin(&self, request: &mut Request, bytes: Vec<u8>) -> Result<Script, u16> {
         let connection = self.connect(request).await.map_err(|_| self.protocol.status)?;
-        let socket = connection.into_descriptor().map_err(|_| self.protocol.status)?;
-        let mut script = self.script(request, socket, bytes, None);
+        let mut script = self.script(request, Stream::new(connection), bytes, None);
         match script.begins(request).await {
             Ok(()) => Ok(script),
             Err(failure) => Err(self.log(request, failure)),
         }
     }
 
-    /// The exchange over a connection, which `back` takes when the response is complete.
-    fn script(
-        &self,
-        request: &mut Request,
-        socket: Arc<OwnedFd>,
-        bytes: Vec<u8>,
-        back: Option<Box<dyn FnOnce() + Send>>,
-    ) -> Script {
+    /// The exchange over a connection, which goes `back` when the response is complete.
+    fn script(&self, request: &mut Request, stream: Stream, bytes: Vec<u8>, back: Option<(Kind, Keep)>) -> Script {
         let RemoteCall { caller, server, protocol, head, stderr, .. } = *self;
         let call = BackendCall { caller, head, stderr };
-        let exchange = BackendExchange::new(request, call, Stream::new(socket), None, bytes);
+        let exchange = BackendExchange::new(request, call, stream, None, bytes);
         let status_line = protocol.status_line.then(StatusLine::default);
         let remote = RemoteSource::new(exchange, back, status_line, protocol, server.name.clone(), caller.timeout);
         Script::new(Box::new(remote), caller)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use conf::Level;
 use server::Request;
+use upstream::{Keep, Kind, pool};
 
 use super::RemoteProtocol;
 use crate::backend::exchange::BackendExchange;
@@ -17,8 +18,8 @@ const STATUS_LINE_MAX: usize = 8190;
 /// An exchange with such a server.
 pub(crate) struct RemoteSource {
     exchange: Option<BackendExchange>,
-    /// Gives the connection back.
-    back: Option<Box<dyn FnOnce() + Send>>,
+    /// Where the connection goes back.
+    back: Option<(Kind, Keep)>,
     status_line: Option<StatusLine>,
     /// How it fails.
     protocol: &'static RemoteProtocol,
@@ -50,10 +51,10 @@ impl StatusLine {
 }
 
 impl RemoteSource {
-    /// Makes one; `back` gives the connection back once it can be reused.
+    /// Makes one, whose connection goes `back` once it can be reused.
     pub(crate) fn new(
         exchange: BackendExchange,
-        back: Option<Box<dyn FnOnce() + Send>>,
+        back: Option<(Kind, Keep)>,
         status_line: Option<StatusLine>,
         protocol: &'static RemoteProtocol,
         server: String,
@@ -121,9 +122,9 @@ impl Source for RemoteSource {
 
 impl Drop for RemoteSource {
     fn drop(&mut self) {
-        let is_reusable = self.exchange.take().is_some_and(|exchange| exchange.is_reusable());
-        if let Some(back) = self.back.take().filter(|_| is_reusable) {
-            back();
+        let reusable = self.exchange.take().filter(BackendExchange::is_reusable);
+        if let (Some((kind, keep)), Some(exchange)) = (self.back.take(), reusable) {
+            pool::give_scarce(&kind, keep, exchange.into_stream());
         }
     }
 }
