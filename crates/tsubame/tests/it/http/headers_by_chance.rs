@@ -175,9 +175,9 @@ const SCRIPT: &str = "#!/bin/sh\n\
 /// One line; `is_server`: outside sections, where it may act early.
 fn line(chance: &mut Chance, is_server: bool) -> String {
     if chance.one_in(20) {
-        // Times and loads are other ones each time: their digits are the same in both.
+        // Times and loads are other ones each time: their digits are the same in both. Apache has -1 for a load that it does not know yet.
         let table = chance.of(&TABLES);
-        return format!("Header {table}set X-T \"%t %D %l %i %b\"\nHeader {table}edit* X-T [0-9]+ N\n");
+        return format!("Header {table}set X-T \"%t %D %l %i %b\"\nHeader {table}edit* X-T -?[0-9]+ N\n");
     }
     let is_request = chance.one_in(3);
     let (head, action, name) = match is_request {
