@@ -19,7 +19,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin:/usr/ucb:/usr/bsd:/usr/local/bin";
 const TEXT: usize = 2048;
 const NUMBER: usize = 48;
 
-/// Variables in order. All values but constants are parts of one text: a request has dozens of them.
+/// Variables in order. Nearly all values but constants are parts of one text: a request has dozens of them.
 struct Variables {
     all: Vec<(Cow<'static, str>, Written)>,
     text: String,
@@ -31,6 +31,8 @@ enum Written {
     Static(&'static str),
     /// In this part of the text.
     Part(Range<usize>),
+    /// Apart: it grew, field by field.
+    Own(String),
 }
 
 impl Variables {
@@ -46,14 +48,20 @@ impl Variables {
 
     /// Adds a field of the request. `joins`: a value that was there before stays in front of this one.
     fn add_field(&mut self, name: Cow<'static, str>, value: &str, joins: bool) {
-        let Some(at) = self.all.iter().position(|(have, _)| *have == name) else { return self.add(name, value) };
-        let start = self.text.len();
-        if let (true, Written::Part(before)) = (joins, &self.all[at].1) {
-            self.text.extend_from_within(before.clone());
-            self.text.push_str(", ");
+        let Some((_, written)) = self.all.iter_mut().find(|(have, _)| *have == name) else {
+            return self.add(name, value);
+        };
+        let mut joined = match written {
+            Written::Own(text) => std::mem::take(text),
+            Written::Part(part) => self.text[part.clone()].to_string(),
+            Written::Static(text) => text.to_string(),
+        };
+        match joins {
+            true => joined.push_str(", "),
+            false => joined.clear(),
         }
-        self.text.push_str(value);
-        self.all[at].1 = Written::Part(start..self.text.len());
+        joined.push_str(value);
+        *written = Written::Own(joined);
     }
 
     /// Takes precedence over variables of the same names in the environment.
@@ -69,6 +77,7 @@ impl Variables {
             match written {
                 Written::Static(value) => env.add(name, Value::Static(value)),
                 Written::Part(part) => env.add(name, Value::part(&text, part)),
+                Written::Own(value) => env.add(name, value),
             }
         }
     }
