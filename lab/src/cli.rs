@@ -17,6 +17,7 @@ use crate::machine::launch::LaunchOptions;
 use crate::measure::floor::options::FloorOptions;
 use crate::report::ReportOptions;
 use crate::run::RunOptions;
+use crate::switch::SwitchOptions;
 use crate::tune::TuneOptions;
 use crate::tune::advise::AdviseOptions;
 use crate::watch::stat::StatOptions;
@@ -87,6 +88,8 @@ pub(crate) enum Command {
     Load(Box<LoadCommand>),
     /// Load two URLs, or servers with two configurations, in turn, and show which answers better, and by how much
     Compare(Box<CompareOptions>),
+    /// Prove, before the switch, that Tsubame answers as Apache does: on your configuration, files and logs
+    Switch(Box<SwitchOptions>),
     /// Count the instructions, allocations and system calls of a request, under valgrind
     Count(CountOptions),
     /// Recommend how many workers a running server should have, from its status page and its memory, without any load

@@ -26,6 +26,7 @@ mod measure;
 mod page;
 mod report;
 mod run;
+mod switch;
 mod tune;
 mod watch;
 
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Load(options) => frontends::load::run(&options),
         Command::Advise(options) => tune::advise::run(&options),
         Command::Count(options) => count::run(&options),
+        Command::Switch(options) => switch::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Tune(options) => tune::run(&options),
         Command::Ab(options) => frontends::ab::run(&options),

@@ -3,6 +3,7 @@
 
 mod brief;
 mod directives;
+mod each;
 mod effective;
 mod json;
 mod numbers;
@@ -48,6 +49,8 @@ pub(crate) struct Query {
     all: bool,
     /// `--defaults`: also show defaults, and directives that do not concern requests.
     defaults: bool,
+    /// `--each`: answer every line of standard input instead.
+    each: bool,
 }
 
 /// The help page of `tsubame explain`.
@@ -57,6 +60,7 @@ pub(crate) static PAGE: HelpPage = HelpPage {
     usage: &[
         "explain {} [options] URL",
         "explain {} --mpm | --config",
+        "explain {} --each",
         "ctl explain [options] URL            ask the running server instead",
     ],
     brief: &CONFIGURATION,
@@ -100,6 +104,11 @@ virtual host, aliases, sections, .htaccess files, access, type. It sends nothing
             &[
                 word(&["--mpm"], "processes, threads and connections: what you asked for, and what will run"),
                 word(&["--config"], "the whole configuration: where each line stands, and what another line has replaced"),
+                word(
+                    &["--each"],
+                    "many requests: answer each line of standard input, a JSON object with url and, if they matter, method, host, \
+                     from, to, headers, with a line of JSON",
+                ),
             ],
         ),
     ],
@@ -134,11 +143,20 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let server = Arc::new(configured.loaded.server);
     // Runs with the privileges of the children: files that they cannot read must count as missing, and must not be
     // revealed to others.
-    if query.url.is_some()
+    if (query.url.is_some() || query.each)
         && let Err(why) = config::become_child(&server, program)
     {
         output::complain(&format!("{program} explain: {why}"));
         return ExitCode::FAILURE;
+    }
+    if query.each {
+        return match each::answer(server, std::io::stdin().lock(), std::io::stdout().lock()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                output::complain(&format!("{program} explain: {why}"));
+                ExitCode::FAILURE
+            }
+        };
     }
     match respond(&query, server, configured.mpm, None, Style::of_output()) {
         Ok(text) => {
@@ -164,6 +182,7 @@ pub(crate) fn read(
             Long("mpm") => query.numbers = true,
             Long("config") => query.config = true,
             Long("all") => query.all = true,
+            Long("each") if options.is_some() => query.each = true,
             Long("defaults") => (query.all, query.defaults) = (true, true),
             Long("json") => query.json = true,
             Long("method") => query.method = Some(parser.value()?.string()?),
@@ -186,8 +205,9 @@ pub(crate) fn read(
             arg => return Err(arg.unexpected()),
         }
     }
-    if [query.url.is_some(), query.numbers, query.config].into_iter().filter(|asked| *asked).count() != 1 {
-        return Err("name one thing to explain: a URL, --mpm or --config".into());
+    let asked = [query.url.is_some(), query.numbers, query.config, query.each];
+    if asked.into_iter().filter(|asked| *asked).count() != 1 {
+        return Err("name one thing to explain: a URL, --mpm, --config or --each".into());
     }
     Ok(Some(query))
 }

@@ -12,7 +12,7 @@ pub(crate) struct Recipe {
     /// The command line after the program.
     pub(crate) arguments: Vec<String>,
     /// Additional environment.
-    pub(crate) environment: Vec<(&'static str, String)>,
+    pub(crate) environment: Vec<(String, String)>,
     /// Another program that has to run beside it.
     pub(crate) backend: Option<Backend>,
 }

@@ -76,13 +76,14 @@ impl Connector {
 
 /// The bytes in both directions.
 #[derive(Debug)]
-enum Stream {
+pub(crate) enum Stream {
     Clear(TcpStream),
     Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Stream {
-    fn socket(&self) -> &TcpStream {
+    /// The socket below TLS.
+    pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Clear(stream) => stream,
             Self::Encrypted(stream) => stream.get_ref(),
@@ -142,6 +143,11 @@ pub(crate) struct Response {
 }
 
 impl Connection {
+    /// Its bytes, for a client that reads responses in its own way.
+    pub(crate) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
     /// Requests from the virtual host `host` instead of the address.
     pub(crate) fn with_host(self, host: String) -> Self {
         Self { host, ..self }

@@ -74,7 +74,9 @@ impl Server {
         }
         let output_path = site.directory.join("output.log");
         let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
-        let mut group = accounting.group("server")?;
+        // Servers that run at the same time have directories of their own.
+        let name = site.directory.file_name().unwrap_or_default().to_string_lossy();
+        let mut group = accounting.group(&name)?;
         if let Some(bytes) = site.memory {
             group.limit_memory("memory", bytes)?;
         }

@@ -29,17 +29,7 @@ pub(super) fn of(
             "by_name": explanation.named,
         },
         "steps": explanation.steps.iter().map(step).collect::<Vec<_>>(),
-        "answer": {
-            "file": request.mapped.filename,
-            "exists": request.mapped.stat.is_some(),
-            "path_info": request.mapped.path_info,
-            "type": request.response.content_type(),
-            "handler": request.mapped.handler,
-            "made_by": explanation.handler,
-            "status": if explanation.waits { Value::Null } else { request.response.status().into() },
-            "runs": explanation.waits,
-            "location": request.response.headers_out.get("Location"),
-        },
+        "answer": answer(explanation),
         "paths": paths.iter().map(path).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
@@ -58,6 +48,42 @@ pub(super) fn of_refused(question: &Question, doubt: Option<&str>, Refused { sta
         "paths": [],
     });
     format!("{value:#}\n")
+}
+
+/// The verdict, its reason and the answer, without the way there.
+pub(super) fn brief(explanation: &Explanation) -> Value {
+    let vhost = explanation.request.vhost;
+    json!({
+        "verdict": verdict::lines(explanation).join("; "),
+        "reason": reason(&explanation.verdict.reason),
+        "virtual_host": { "name": vhost.name, "origin": vhost.origin.as_ref().map(origin) },
+        "answer": answer(explanation),
+    })
+}
+
+/// The same of a request that is refused before there is anything to explain.
+pub(super) fn brief_of_refused(Refused { status, why }: &Refused) -> Value {
+    json!({
+        "verdict": format!("{status}: {why}"),
+        "reason": { "module": "core", "cause": why, "origin": Value::Null, "effect": "" },
+        "virtual_host": Value::Null,
+        "answer": { "status": status, "made_by": Value::Null, "runs": false },
+    })
+}
+
+fn answer(explanation: &Explanation) -> Value {
+    let request = &explanation.request;
+    json!({
+        "file": request.mapped.filename,
+        "exists": request.mapped.stat.is_some(),
+        "path_info": request.mapped.path_info,
+        "type": request.response.content_type(),
+        "handler": request.mapped.handler,
+        "made_by": explanation.handler,
+        "status": if explanation.waits { Value::Null } else { request.response.status().into() },
+        "runs": explanation.waits,
+        "location": request.response.headers_out.get("Location"),
+    })
 }
 
 fn asked(question: &Question) -> Value {

@@ -13,12 +13,14 @@ pub(crate) fn recipe(site: &Site) -> Result<Recipe> {
     Ok(Recipe {
         files: vec![ConfigFile::composed("Caddyfile", configuration(site))],
         arguments: ["run", "--adapter", "caddyfile", "--config", &path].map(str::to_owned).to_vec(),
-        environment: vec![
+        environment: [
             ("GOMAXPROCS", "1".to_owned()),
             ("HOME", directory.clone()),
             ("XDG_CONFIG_HOME", directory.clone()),
             ("XDG_DATA_HOME", directory),
-        ],
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec(),
         ..Recipe::default()
     })
 }

@@ -13,13 +13,13 @@ pub(crate) const MAIN_FILE: &str = "apache2.conf";
 const INCLUDED: [&str; 3] = ["mods-enabled", "conf-enabled", "sites-enabled"];
 
 /// The variables of Debian's `envvars`, with every path in the site's directory.
-pub(crate) fn environment(site: &Site) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(site: &Site) -> Vec<(String, String)> {
     let directory = site.directory.display().to_string();
     let (user, group) = match &site.account {
         Some(account) => (account.user, account.group),
         None => ("www-data", "www-data"),
     };
-    vec![
+    let variables = [
         ("APACHE_CONFDIR", directory.clone()),
         ("APACHE_RUN_USER", user.to_owned()),
         ("APACHE_RUN_GROUP", group.to_owned()),
@@ -28,7 +28,8 @@ pub(crate) fn environment(site: &Site) -> Vec<(&'static str, String)> {
         ("APACHE_LOCK_DIR", directory.clone()),
         ("APACHE_LOG_DIR", directory),
         ("LANG", "C".to_owned()),
-    ]
+    ];
+    variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
 /// The tree of files, with `mpm` (loaded by the line `load_mpm`, and configured as in Debian, if Debian has it) in
@@ -108,6 +109,6 @@ mod tests {
     #[test]
     fn paths_of_the_environment_are_the_sites_own() {
         let environment = environment(&example_site(Profile::Debian));
-        assert!(environment.contains(&("APACHE_LOG_DIR", "/lab/server".to_owned())));
+        assert!(environment.contains(&("APACHE_LOG_DIR".to_owned(), "/lab/server".to_owned())));
     }
 }

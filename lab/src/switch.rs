@@ -1,0 +1,180 @@
+//! `tsubame-lab switch`: proves, on an administrator's own configuration, files and traffic, that Tsubame answers as Apache does.
+//!
+//! The installed Apache and Tsubame start beside the live server, each in a place of its own ([`private`], [`pair`]), from the
+//! tree that Apache itself has read ([`tree`]). Both are asked the same ([`sources`]), the answers are compared without what
+//! belongs to a place or a moment ([`neutral`], [`difference`]), and differences of one cause are one finding ([`findings`]).
+
+mod answer;
+mod ask;
+mod comparison;
+mod difference;
+mod endpoints;
+mod explain;
+mod findings;
+
+mod meant;
+mod neutral;
+mod pair;
+mod private;
+mod reading;
+mod report;
+mod sites;
+mod sources;
+mod tree;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::machine::error::{Error, Result, write_file};
+use crate::machine::scratch::Scratch;
+use crate::machine::{interrupt, programs};
+use comparison::Comparison;
+use endpoints::{Endpoints, Network};
+use explain::Explainer;
+use pair::Start;
+use report::Report;
+use sites::Sites;
+use sources::Source;
+use tree::Program;
+
+/// The exit status if there are findings that `--fail-on` names.
+const DIFFERENT: u8 = 3;
+
+/// The options of `switch`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SwitchOptions {
+    /// The configuration of the live server
+    #[arg(short = 'f', long = "file", value_name = "FILE", default_value = "/etc/apache2/apache2.conf")]
+    file: PathBuf,
+
+    /// A name for <IfDefine>, as the live server has it
+    #[arg(short = 'D', value_name = "NAME")]
+    defines: Vec<String>,
+
+    /// Where requests come from
+    #[arg(long = "from", value_name = "SOURCE", value_delimiter = ',', default_values = ["logs", "configuration", "files"])]
+    sources: Vec<Source>,
+
+    /// An access log, instead of those that the configuration names; its rotated and compressed siblings belong to it
+    #[arg(long = "log", value_name = "FILE")]
+    logs: Vec<PathBuf>,
+
+    /// Also the requests in a file: HAR, as browsers save it, or lines of curl
+    #[arg(long, value_name = "FILE")]
+    requests: Vec<PathBuf>,
+
+    /// A user for pages that want one; without any, they are asked only as a stranger
+    #[arg(long, value_name = "NAME:PASSWORD")]
+    user: Option<String>,
+
+    /// Ask this many different requests at most, the most frequent ones first
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    limit: usize,
+
+    /// Run scripts and ask backends, too: each request runs them twice, or more often where answers differ
+    #[arg(long)]
+    scripts: bool,
+
+    /// Send methods that can change something, too
+    #[arg(long = "unsafe")]
+    allows_unsafe: bool,
+
+    /// How long a server may take to answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    timeout: u64,
+
+    /// Which differences make the exit status 3
+    #[arg(long, value_name = "WHICH", default_value = "unexplained")]
+    fail_on: FailOn,
+
+    /// The Apache to compare with [default: apache2 or httpd, as installed]
+    #[arg(long, value_name = "PATH")]
+    apache: Option<PathBuf>,
+
+    /// The tsubame to compare [default: as in `run http`, or the installed one]
+    #[arg(long, value_name = "PATH")]
+    tsubame: Option<PathBuf>,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Write the report for a browser to a file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Which findings make a run fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Those that the list of differences does not name
+    Unexplained,
+    /// All
+    Any,
+    /// None
+    Never,
+}
+
+/// Runs `tsubame-lab switch`.
+pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
+    interrupt::catch()?;
+    let [apache, tsubame] = programs_of(options)?;
+    let file = std::path::absolute(&options.file).map_err(|error| Error::new(error.to_string()))?;
+    warn_line!("reading {} with {}", file.display(), apache.path.display());
+    let installed = apache.read(&file)?;
+    let reading = reading::differences(&installed.tree, &tsubame.tree(&file)?);
+    let networks = Network::pair();
+    let endpoints = Endpoints::of(&installed.tree, networks)?;
+    let sites = Sites::of(&installed.tree, &endpoints);
+
+    let mut explainer = Explainer::start(&tsubame, &file)?;
+    let given = sources::Given { options, installed: &installed, endpoints: &endpoints, sites: &sites };
+    let mut collected = given.collect()?;
+    sources::keep_harmless(&mut collected, options, &mut explainer, &endpoints)?;
+
+    let scratch = Scratch::new()?;
+    let start = Start {
+        programs: [&apache, &tsubame],
+        installed: &installed,
+        endpoints: &endpoints,
+        networks,
+        sites: &sites,
+        scratch: &scratch,
+    };
+    let mut pair = start.pair()?;
+    let patience = Duration::from_secs(options.timeout);
+    let comparison = Comparison { endpoints: &endpoints, sites: &sites, patience };
+    let findings = comparison.run(&mut pair, &collected.samples)?;
+    let report = Report::new(findings, &collected, &pair, reading, &apache, &tsubame);
+    drop(pair);
+    match options.json {
+        true => say_line!("{}", report.json()?),
+        false => say!("{}", report.text()),
+    }
+    if let Some(path) = &options.html {
+        write_file(path, report.page())?;
+    }
+    let fails = match options.fail_on {
+        FailOn::Unexplained => report.unexplained() > 0,
+        FailOn::Any => report.all() > 0,
+        FailOn::Never => false,
+    };
+    match fails {
+        true => Err(Error::new("the servers do not answer alike").ending_with(DIFFERENT)),
+        false => Ok(()),
+    }
+}
+
+/// Both programs.
+fn programs_of(options: &SwitchOptions) -> Result<[Program; 2]> {
+    let apache = options.apache.clone().or_else(|| programs::find(&["apache2", "httpd"]));
+    let apache = apache.ok_or_else(|| Error::new("Apache is not here, so there is nothing to compare with"))?;
+    let found = programs::find_tsubame(options.tsubame.as_deref())?.or_else(|| programs::find(&["tsubame"]));
+    let tsubame = found.ok_or_else(|| Error::new("tsubame is not here").advise("--tsubame PATH"))?;
+    Ok([
+        Program::new(apache, &options.file, &options.defines)?,
+        Program::new(tsubame, &options.file, &options.defines)?,
+    ])
+}

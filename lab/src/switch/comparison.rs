@@ -1,0 +1,169 @@
+//! Asks both servers all requests, and finds what differs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::answer::Asker;
+use super::ask::Sample;
+use super::difference::{Difference, Told, What, differences, leave_out_what_varies, short};
+use super::endpoints::Endpoints;
+use super::explain::Explanation;
+use super::findings::{Example, Findings};
+use super::pair::{Pair, Side};
+use super::private::Writer;
+use super::sites::Sites;
+use crate::machine::error::Result;
+use crate::machine::interrupt;
+use crate::screen::progress;
+
+/// Pages show the time to a second: a second answer that comes later than this shows whether it does.
+const SECOND: Duration = Duration::from_millis(1100);
+
+/// How many requests that differ are asked again at once, a second later.
+const ASKED_AGAIN: usize = 64;
+
+/// The most lines of access logs that are compared, so that their memory is bounded.
+const LINES_MAX: usize = 2_000_000;
+
+/// How to compare.
+#[derive(Debug)]
+pub(crate) struct Comparison<'a> {
+    pub(crate) endpoints: &'a Endpoints,
+    pub(crate) sites: &'a Sites,
+    /// How long a server may take to answer.
+    pub(crate) patience: Duration,
+}
+
+/// The result.
+#[derive(Debug, Default)]
+pub(crate) struct Compared {
+    pub(crate) findings: Findings,
+    /// What Apache itself answers differently when it is asked twice, and how many requests have that.
+    pub(crate) varying: BTreeMap<What, u64>,
+    /// Lines of access logs that were compared.
+    pub(crate) lines: u64,
+    /// The numbers of requests whose answers differ, or vary: their lines do, too.
+    differing: BTreeSet<usize>,
+}
+
+/// A request to ask, with its explanation.
+pub(crate) type Explained = (Sample, Rc<Explanation>);
+
+/// The first answers to a request that differ.
+struct Doubtful<'s> {
+    number: usize,
+    sample: &'s Explained,
+    apache: Told,
+    tsubame: Told,
+}
+
+impl Comparison<'_> {
+    /// Asks all of them. Ends both servers, because their logs are complete only then.
+    pub(crate) fn run(&self, pair: &mut Pair, samples: &[Explained]) -> Result<Compared> {
+        let mut compared = Compared::default();
+        let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
+        let bar = progress::bar(samples.len());
+        progress::announce(&bar, &format!("asking {} requests", samples.len()));
+        let mut doubtful = Vec::new();
+        for (number, sample) in samples.iter().enumerate() {
+            interrupt::check()?;
+            let [apache, tsubame] = self.ask(pair, &mut askers, sample, Some(number));
+            compared.findings.asked.add(sample.0.weight);
+            if differences(&sample.0.ask.method, &apache, &tsubame).is_empty() {
+                compared.findings.same.add(sample.0.weight);
+            } else {
+                doubtful.push(Doubtful { number, sample, apache, tsubame });
+            }
+            if doubtful.len() >= ASKED_AGAIN {
+                self.ask_again(pair, &mut askers, std::mem::take(&mut doubtful), &mut compared);
+            }
+            bar.inc(1);
+        }
+        self.ask_again(pair, &mut askers, doubtful, &mut compared);
+        bar.finish_and_clear();
+        drop(askers);
+        pair.stop();
+        self.compare_logs(pair, samples, &mut compared);
+        Ok(compared)
+    }
+
+    fn ask(&self, pair: &Pair, askers: &mut [Asker; 2], sample: &Explained, number: Option<usize>) -> [Told; 2] {
+        let [apache, tsubame] = askers;
+        let ask = &sample.0.ask;
+        [
+            pair.sides[0].ask(apache, self.endpoints, ask, number),
+            pair.sides[1].ask(tsubame, self.endpoints, ask, number),
+        ]
+    }
+
+    /// Asks Apache a second time what it answered differently than Tsubame: what its own two answers have differently is the
+    /// work of time or chance.
+    fn ask_again(&self, pair: &Pair, askers: &mut [Asker; 2], doubtful: Vec<Doubtful<'_>>, compared: &mut Compared) {
+        if doubtful.is_empty() {
+            return;
+        }
+        let began = Instant::now();
+        sleep(SECOND.saturating_sub(began.elapsed()));
+        for Doubtful { number, sample, mut apache, mut tsubame } in doubtful {
+            let again = pair.sides[0].ask(&mut askers[0], self.endpoints, &sample.0.ask, None);
+            let varying = leave_out_what_varies(&mut apache, &again, &mut tsubame);
+            if !varying.is_empty() {
+                compared.differing.insert(number);
+            }
+            for what in varying {
+                *compared.varying.entry(what).or_default() += 1;
+            }
+            let differences = differences(&sample.0.ask.method, &apache, &tsubame);
+            if differences.is_empty() {
+                compared.findings.same.add(sample.0.weight);
+                continue;
+            }
+            compared.differing.insert(number);
+            let (ask, source) = (sample.0.ask.clone(), sample.0.source.clone());
+            let example = Example { ask, source, apache, tsubame, differences };
+            compared.findings.add(&sample.0, &sample.1, example);
+        }
+    }
+
+    /// Compares what both wrote into each access log about each request.
+    fn compare_logs(&self, pair: &Pair, samples: &[Explained], compared: &mut Compared) {
+        let logs = self.sites.all().iter().flat_map(|site| &site.logs);
+        for log in logs {
+            let [apache, tsubame] = pair.sides.each_ref().map(|side| lines(side, log.number));
+            for (number, (sample, explanation)) in samples.iter().enumerate() {
+                let (theirs, ours) = (apache.get(&number), tsubame.get(&number));
+                compared.lines += u64::from(theirs.is_some());
+                if theirs == ours || compared.differing.contains(&number) {
+                    continue;
+                }
+                let told = |line: Option<&String>| line.map_or_else(|| "no line".to_owned(), |line| short(line));
+                let difference = Difference { what: What::AccessLog, apache: told(theirs), tsubame: told(ours) };
+                let (ask, source) = (sample.ask.clone(), sample.source.clone());
+                let example = Example {
+                    ask,
+                    source,
+                    apache: Told::default(),
+                    tsubame: Told::default(),
+                    differences: vec![difference],
+                };
+                compared.findings.add(sample, explanation, example);
+            }
+        }
+    }
+}
+
+/// The lines of an access log, by the number of the request.
+fn lines(side: &Side, number: usize) -> BTreeMap<usize, String> {
+    let path = Writer::access_log(&side.directory, number);
+    let read = |path: &Path| std::fs::read(path).unwrap_or_default();
+    let text = read(&path);
+    let lines = text.split(|byte| *byte == b'\n').take(LINES_MAX).filter_map(|line| {
+        let line = String::from_utf8_lossy(line);
+        let (number, rest) = line.split_once(' ')?;
+        Some((number.parse().ok()?, side.neutral(rest)))
+    });
+    lines.collect()
+}

@@ -1,0 +1,229 @@
+//! Compares two answers to the same request.
+
+use std::collections::BTreeSet;
+
+use super::answer::{Answer, Fault};
+use super::neutral::Plain;
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum What {
+    /// Whether there is a whole answer.
+    Answer,
+    Status,
+    Reason,
+    /// A field, by its name in lower case.
+    Field(String),
+    /// Whether the length is told, or which one, of an answer without a body to count.
+    Length,
+    Body,
+    /// Whether the connection stays open.
+    Persistence,
+    /// A line of an access log.
+    AccessLog,
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Answer => "answer",
+            Self::Status => "status",
+            Self::Reason => "reason phrase",
+            Self::Field(name) => name,
+            Self::Length => "length",
+            Self::Body => "body",
+            Self::Persistence => "connection",
+            Self::AccessLog => "access log",
+        })
+    }
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) what: What,
+    /// Apache's, in short.
+    pub(crate) apache: String,
+    /// Tsubame's, in short.
+    pub(crate) tsubame: String,
+}
+
+/// An answer in both forms.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) answer: Answer,
+    pub(crate) plain: Plain,
+}
+
+/// The most characters of a value that is shown.
+const SHOWN_MAX: usize = 200;
+
+/// The differences between Apache's and Tsubame's answer; none if they are the same. A difference in what comes first
+/// (whether there is an answer, its status) makes others uninteresting.
+pub(crate) fn differences(method: &str, apache: &Told, tsubame: &Told) -> Vec<Difference> {
+    let (theirs, ours) = (&apache.answer, &tsubame.answer);
+    let mut found = Vec::new();
+    let mut note = |what: What, apache: String, tsubame: String| {
+        if apache != tsubame {
+            found.push(Difference { what, apache, tsubame });
+        }
+    };
+    let fault = |answer: &Answer| answer.fault.map_or("whole", Fault::told).to_owned();
+    if theirs.fault != ours.fault {
+        note(What::Answer, fault(theirs), fault(ours));
+        return found;
+    }
+    if theirs.status != ours.status {
+        note(What::Status, theirs.status.to_string(), ours.status.to_string());
+        return found;
+    }
+    note(What::Reason, theirs.reason.clone(), ours.reason.clone());
+    let names: BTreeSet<&String> = apache.plain.fields.keys().chain(tsubame.plain.fields.keys()).collect();
+    for name in names {
+        let value =
+            |told: &Told| told.plain.fields.get(name).map_or_else(|| "absent".to_owned(), |all| all.join(" | "));
+        note(What::Field(name.clone()), value(apache), value(tsubame));
+    }
+    let has_body = method != "HEAD" && !matches!(theirs.status, 204 | 304);
+    if !has_body {
+        let length = |answer: &Answer| answer.field("content-length").unwrap_or("not told").to_owned();
+        note(What::Length, length(theirs), length(ours));
+    } else if apache.plain.body != tsubame.plain.body {
+        let (one, other) = first_difference(&apache.plain.body, &tsubame.plain.body);
+        found.push(Difference { what: What::Body, apache: one, tsubame: other });
+    }
+    let keeps = |answer: &Answer| if answer.keeps { "stays open" } else { "closes" }.to_owned();
+    if theirs.keeps != ours.keeps {
+        found.push(Difference { what: What::Persistence, apache: keeps(theirs), tsubame: keeps(ours) });
+    }
+    found
+}
+
+/// The first line that differs, of both, or the lengths if it is no text.
+fn first_difference(one: &[u8], other: &[u8]) -> (String, String) {
+    match (std::str::from_utf8(one), std::str::from_utf8(other)) {
+        (Ok(one), Ok(other)) => {
+            let at = one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count();
+            let line = |text: &str| text.lines().nth(at).map_or_else(|| "ends".to_owned(), |line| short(line.trim()));
+            match (line(one), line(other)) {
+                (one, other) if one == other => (format!("{one} …"), other),
+                lines => lines,
+            }
+        }
+        _ => {
+            let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+            let told = |all: &[u8]| format!("{} bytes, the same up to byte {at}", all.len());
+            (told(one), told(other))
+        }
+    }
+}
+
+/// A text of bounded length.
+pub(crate) fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Takes out of `compared` what two answers of the same server to the same request have differently: what is left of the
+/// differences is not the work of time, chance or a counter. The names of what was taken out are returned.
+///
+/// `again` is the second answer of the server that gave `first`.
+pub(crate) fn leave_out_what_varies(first: &mut Told, again: &Told, compared: &mut Told) -> Vec<What> {
+    let mut varying = Vec::new();
+    if first.answer.status != again.answer.status || first.answer.fault != again.answer.fault {
+        varying.push(What::Status);
+        *compared = first.clone();
+        return varying;
+    }
+    let names: Vec<String> = first.plain.fields.keys().chain(again.plain.fields.keys()).cloned().collect();
+    for name in names {
+        if first.plain.fields.get(&name) != again.plain.fields.get(&name) {
+            for told in [&mut *first, compared] {
+                told.plain.fields.remove(&name);
+            }
+            if !varying.contains(&What::Field(name.clone())) {
+                varying.push(What::Field(name));
+            }
+        }
+    }
+    if first.plain.body != again.plain.body {
+        varying.push(What::Body);
+        let masked = masked(&first.plain.body, &again.plain.body, &compared.plain.body);
+        let (one, other) = masked.unwrap_or_default();
+        (first.plain.body, compared.plain.body) = (one, other);
+    }
+    let length = |told: &Told| told.answer.field("content-length").map(str::to_owned);
+    if length(first) != length(again) {
+        for told in [first, compared] {
+            told.answer.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+        }
+        varying.push(What::Length);
+    }
+    varying
+}
+
+/// The first and the third text without the words that are not the same in the first and the second; none if their shapes
+/// differ, so that nothing can be compared.
+fn masked(first: &[u8], again: &[u8], compared: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let [first, again, compared] = [first, again, compared].map(|text| std::str::from_utf8(text).ok().map(words));
+    let (first, again, compared) = (first?, again?, compared?);
+    if first.len() != again.len() {
+        return None;
+    }
+    let varies = |at: usize| first.get(at) != again.get(at);
+    let without = |words: &[&str]| -> Vec<u8> {
+        let kept = words.iter().enumerate().map(|(at, word)| if varies(at) { "…" } else { *word });
+        kept.collect::<String>().into_bytes()
+    };
+    Some((without(&first), without(&compared)))
+}
+
+/// Words, and what is between them.
+fn words(text: &str) -> Vec<&str> {
+    text.split_inclusive(|char: char| !char.is_ascii_alphanumeric()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: u16, fields: &[(&str, &str)], body: &str) -> Told {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let answer = Answer { status, fields, body: body.into(), keeps: true, ..Answer::default() };
+        Told { plain: crate::switch::neutral::Neutral::default().plain(&answer), answer }
+    }
+
+    fn found(method: &str, apache: &Told, tsubame: &Told) -> Vec<String> {
+        let all = differences(method, apache, tsubame);
+        all.iter().map(|one| format!("{}: {} / {}", one.what, one.apache, one.tsubame)).collect()
+    }
+
+    #[test]
+    fn answers_are_compared() {
+        let one = told(200, &[("A", "1"), ("Date", "x"), ("Content-Length", "3")], "a\nb");
+        assert!(found("GET", &one, &one).is_empty());
+        let other = told(200, &[("B", "2"), ("Date", "y")], "a\nc");
+        assert_eq!(found("GET", &one, &other), ["a: 1 / absent", "b: absent / 2", "body: b / c"]);
+        assert_eq!(found("HEAD", &one, &told(200, &[("A", "1")], "")), ["length: 3 / not told"]);
+        assert_eq!(found("GET", &one, &told(404, &[], "")), ["status: 200 / 404"], "the status says it all");
+        let late = Told { answer: Answer { fault: Some(Fault::Late), ..Answer::default() }, ..one.clone() };
+        assert_eq!(found("GET", &one, &late), ["answer: whole / no answer in time"]);
+    }
+
+    #[test]
+    fn what_varies_by_itself_is_left_out() {
+        let mut first = told(200, &[("X-Id", "1"), ("A", "b")], "it is 10:00 now, 5 visitors");
+        let again = told(200, &[("X-Id", "2"), ("A", "b")], "it is 10:01 now, 6 visitors");
+        let mut ours = told(200, &[("X-Id", "3"), ("A", "b")], "it is 10:02 now, 7 visitors");
+        let varying = leave_out_what_varies(&mut first, &again, &mut ours);
+        assert_eq!(varying, [What::Field("x-id".to_owned()), What::Body]);
+        assert!(found("GET", &first, &ours).is_empty());
+        let mut ours = told(200, &[("X-Id", "3"), ("A", "c")], "it was 10:02 now, 7 visitors");
+        let mut first = told(200, &[("X-Id", "1"), ("A", "b")], "it is 10:00 now, 5 visitors");
+        leave_out_what_varies(&mut first, &again, &mut ours);
+        assert_eq!(found("GET", &first, &ours).len(), 2);
+    }
+}

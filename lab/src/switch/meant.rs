@@ -1,0 +1,81 @@
+//! Differences that are meant: what the list of differences from Apache says about them.
+
+use super::ask::Ask;
+use super::difference::{Difference, Told, What};
+
+/// A kind of difference, and its entry.
+struct Meant {
+    /// The entry of `docs/differences.md`.
+    entry: &'static str,
+    is_it: fn(&Case<'_>) -> bool,
+}
+
+/// A difference with its request and its answers.
+pub(crate) struct Case<'c> {
+    pub(crate) ask: &'c Ask,
+    pub(crate) difference: &'c Difference,
+    pub(crate) apache: &'c Told,
+    pub(crate) tsubame: &'c Told,
+}
+
+impl Case<'_> {
+    fn statuses(&self) -> (u16, u16) {
+        (self.apache.answer.status, self.tsubame.answer.status)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.ask.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+    }
+}
+
+const MEANT: [Meant; 6] = [
+    Meant {
+        entry: "The length of an error page for HEAD",
+        is_it: |case| {
+            case.difference.what == What::Length
+                && case.ask.method == "HEAD"
+                && case.apache.answer.status >= 400
+                && case.difference.apache == "not told"
+        },
+    },
+    Meant {
+        entry: "The length of a 412 for HEAD",
+        is_it: |case| {
+            case.difference.what == What::Length && case.ask.method == "HEAD" && case.statuses() == (412, 412)
+        },
+    },
+    Meant {
+        entry: "416 says how long the file is",
+        is_it: |case| case.difference.what == What::Field("content-range".to_owned()) && case.statuses() == (416, 416),
+    },
+    Meant {
+        entry: "TRACE answers with the request as it came",
+        is_it: |case| case.ask.method == "TRACE" && case.difference.what == What::Body,
+    },
+    Meant {
+        entry: "405 for a TRACE that is not allowed",
+        is_it: |case| case.ask.method == "TRACE" && case.difference.what == What::Field("allow".to_owned()),
+    },
+    Meant {
+        entry: "Blanks in a list of ranges",
+        is_it: |case| case.difference.what == What::Status && case.statuses() == (200, 206) && case.has("range"),
+    },
+];
+
+/// The entry of a difference that is meant.
+pub(crate) fn entry(case: &Case<'_>) -> Option<&'static str> {
+    MEANT.iter().find(|meant| (meant.is_it)(case)).map(|meant| meant.entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_documented() {
+        let text = include_str!("../../../docs/differences.md");
+        for meant in &MEANT {
+            assert!(text.contains(&format!("**{}", meant.entry)), "docs/differences.md has no entry {:?}", meant.entry);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Answers without what belongs to the place and the moment: two servers that answer alike give the same text.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::answer::{Answer, decoded};
+
+/// Fields that tell when, where or by whom an answer was made, or how its body was framed.
+const LEFT_OUT: [&str; 6] = ["date", "server", "transfer-encoding", "content-length", "connection", "keep-alive"];
+
+/// What stands in the answers of a server for other things.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Neutral {
+    /// Texts and what they are replaced by, in turn.
+    pairs: Vec<(String, String)>,
+}
+
+/// The answer without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plain {
+    /// Names in lower case, with all values.
+    pub(crate) fields: BTreeMap<String, Vec<String>>,
+    /// The body without its coding.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Neutral {
+    /// Replaces these texts; an empty one stands for nothing.
+    pub(crate) fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { pairs: pairs.into_iter().filter(|(from, _)| !from.is_empty()).collect() }
+    }
+
+    /// The answer in neutral words.
+    pub(crate) fn plain(&self, answer: &Answer) -> Plain {
+        let boundary = answer.field("content-type").and_then(|value| value.split_once("boundary="));
+        let boundary = boundary.map(|(_, boundary)| boundary.trim_matches('"').to_owned());
+        // A server signs its pages with what it says in `Server`.
+        let signature = answer.field("server").unwrap_or_default();
+        let clean = |text: &str| {
+            let text = self.text(text);
+            let text = if signature.is_empty() { text } else { text.replace(signature, "SERVER").into() };
+            match &boundary {
+                Some(boundary) if !boundary.is_empty() => text.replace(boundary.as_str(), "BOUNDARY"),
+                _ => text.into_owned(),
+            }
+        };
+        let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in &answer.fields {
+            let name = name.to_ascii_lowercase();
+            if LEFT_OUT.contains(&name.as_str()) {
+                continue;
+            }
+            let value = match name.as_str() {
+                // The order of methods depends on a hash.
+                "allow" => sorted(value),
+                "set-cookie" => cookie(value),
+                _ => clean(value),
+            };
+            fields.entry(name).or_default().push(value);
+        }
+        let body = decoded(answer).map_or(Cow::Borrowed(&answer.body[..]), Cow::Owned);
+        let body = match std::str::from_utf8(&body) {
+            Ok(text) => clean(text).into_bytes(),
+            Err(_) => body.into_owned(),
+        };
+        Plain { fields, body }
+    }
+
+    /// A text in neutral words.
+    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut out = Cow::Borrowed(text);
+        for (from, to) in &self.pairs {
+            if out.contains(from.as_str()) {
+                out = out.replace(from.as_str(), to).into();
+            }
+        }
+        out
+    }
+}
+
+fn sorted(list: &str) -> String {
+    let mut words: Vec<&str> = list.split(',').map(str::trim).collect();
+    words.sort_unstable();
+    words.join(",")
+}
+
+/// The shape of a cookie: its name and attributes. The value is often random, and so is the moment at which it expires.
+fn cookie(value: &str) -> String {
+    let mut parts = value.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default().split('=').next().unwrap_or_default();
+    let attribute = |part: &str| match part.split_once('=') {
+        Some((name, _)) if name.eq_ignore_ascii_case("expires") => "expires".to_owned(),
+        Some((name, value)) => format!("{}={value}", name.to_ascii_lowercase()),
+        None => part.to_ascii_lowercase(),
+    };
+    let mut attributes: Vec<String> = parts.map(attribute).collect();
+    attributes.sort_unstable();
+    format!("{name}=…; {}", attributes.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_place_is_replaced() {
+        let fields = [
+            ("Location", "http://127.83.0.1:4080/a"),
+            ("Server", "Apache/2"),
+            ("Allow", "POST,GET , HEAD"),
+            ("Set-Cookie", "id=4711; Path=/; Expires=Thu, 01 Jan 2026; HttpOnly"),
+        ];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let answer =
+            Answer { fields, body: b"Apache/2 Server, port 4080 at 127.83.0.1:4080".to_vec(), ..Answer::default() };
+        let pairs = [("127.83.0.1", "ADDRESS"), (":4080", ""), ("4080", "80"), ("", "x")];
+        let neutral = Neutral::new(pairs.map(|(from, to)| (from.to_owned(), to.to_owned())));
+        let plain = neutral.plain(&answer);
+        assert_eq!(plain.fields["location"], ["http://ADDRESS/a"]);
+        assert_eq!(plain.fields["allow"], ["GET,HEAD,POST"]);
+        assert_eq!(plain.fields["set-cookie"], ["id=…; expires; httponly; path=/"]);
+        assert_eq!(plain.fields.len(), 3);
+        assert_eq!(plain.body, b"SERVER Server, port 80 at ADDRESS");
+    }
+}

@@ -1,0 +1,256 @@
+//! The report: for a terminal, for programs, and for a browser.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::comparison::Compared;
+use super::difference::What;
+use super::findings::{Count, Example, Finding};
+use super::pair::Pair;
+use super::private::Redirection;
+use super::reading::Misread;
+use super::sources::Collected;
+use super::tree::Program;
+use crate::machine::error::{Context as _, Result};
+use crate::machine::programs;
+use crate::screen::style;
+use crate::screen::text::{counted, grouped};
+
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// The versions of both.
+    servers: [String; 2],
+    asked: Count,
+    same: Count,
+    findings: Vec<Told>,
+    /// Findings that were too many to keep apart.
+    dropped: u64,
+    misread: Vec<Misread>,
+    /// What Apache itself answers differently when it is asked twice, and how many requests have that.
+    varying: BTreeMap<String, u64>,
+    /// Requests that were not asked, by reason.
+    not_asked: BTreeMap<String, Count>,
+    log_lines: u64,
+    redirections: Vec<Redirection>,
+    notes: Vec<String>,
+}
+
+/// A finding, for the report.
+#[derive(Debug, Serialize)]
+struct Told {
+    /// The entry of the list of differences; none if nothing explains it.
+    meant: Option<&'static str>,
+    /// How many requests show it, and how many lines of logs they stand for.
+    shown_by: Count,
+    differences: Vec<[String; 3]>,
+    /// The line that decides, and what Tsubame says about the request.
+    line: Option<String>,
+    verdict: String,
+    /// The shortest request.
+    request: String,
+    source: String,
+    /// Its bytes, and both answers' heads.
+    sent: String,
+    apache: String,
+    tsubame: String,
+}
+
+impl Report {
+    /// Gathers everything.
+    pub(crate) fn new(
+        compared: Compared,
+        collected: &Collected,
+        pair: &Pair,
+        misread: Vec<Misread>,
+        apache: &Program,
+        tsubame: &Program,
+    ) -> Self {
+        let version = |program: &Program| programs::version_of(&program.path, &["-v"]).unwrap_or_default();
+        let Compared { findings, varying, lines, .. } = compared;
+        let mut not_asked: BTreeMap<String, Count> =
+            collected.unsendable.iter().map(|(why, count)| (why.told().to_owned(), *count)).collect();
+        if collected.scripts.requests > 0 {
+            not_asked.insert("would run a script or ask a backend (--scripts)".to_owned(), collected.scripts);
+        }
+        let mut notes = collected.notes.clone();
+        if !pair.knows_clients {
+            notes.push(
+                "Without mod_remoteip all clients are at the loopback address, so what depends on it is not compared"
+                    .into(),
+            );
+        }
+        Self {
+            servers: [version(apache), version(tsubame)],
+            asked: findings.asked,
+            same: findings.same,
+            dropped: findings.dropped,
+            findings: findings.sorted().into_iter().map(told).collect(),
+            misread,
+            varying: varying.into_iter().map(|(what, count): (What, u64)| (what.to_string(), count)).collect(),
+            not_asked,
+            log_lines: lines,
+            redirections: pair.redirections.iter().cloned().collect(),
+            notes,
+        }
+    }
+
+    /// How many findings nothing explains, with lines that are read differently.
+    pub(crate) fn unexplained(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.meant.is_none()).count() + self.misread.len()
+    }
+
+    /// How many findings there are.
+    pub(crate) fn all(&self) -> usize {
+        self.findings.len() + self.misread.len()
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).context(|| "write the report as JSON".to_owned())
+    }
+
+    /// For a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut out = format!("{}\n\n", style::heading(&self.verdict()));
+        for (number, finding) in self.findings.iter().enumerate() {
+            finding.write(number + 1, &mut out);
+        }
+        let mut section = |heading: &str, lines: Vec<String>| {
+            if !lines.is_empty() {
+                let _ = writeln!(out, "{}", style::heading(heading));
+                out.extend(lines.iter().map(|line| format!("  {line}\n")));
+                out.push('\n');
+            }
+        };
+        let misread = self.misread.iter().map(|one| {
+            let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "nothing".to_owned());
+            format!("{}: Apache reads {}, Tsubame {}", one.line, side(&one.apache), side(&one.tsubame))
+        });
+        section("Read differently", misread.collect());
+        let not_asked = self.not_asked.iter().map(|(why, count)| format!("{} {why}", shown(*count)));
+        section("Not asked", not_asked.collect());
+        let varying = self.varying.iter().map(|(what, count)| format!("{what}: in {}", counted(*count, "request")));
+        section("Left out, because Apache answers differently when it is asked twice", varying.collect());
+        let redirections = self.redirections.iter().map(|one| format!("{}: {}", one.directive, one.instead));
+        section("Both servers wrote to a directory of their own", redirections.collect());
+        section("Notes", self.notes.clone());
+        out
+    }
+
+    /// The verdict, in a sentence or two.
+    fn verdict(&self) -> String {
+        let Self { asked, same, .. } = self;
+        let differ = asked.requests - same.requests;
+        let mut text =
+            format!("{} asked, {} answered alike", counted(asked.requests, "request"), grouped(same.requests as f64));
+        if asked.lines > 0 {
+            let _ =
+                write!(text, " ({} of {} lines of the logs)", grouped(same.lines as f64), grouped(asked.lines as f64));
+        }
+        let reasons = counted(self.findings.len() as u64, "reason");
+        match (differ, self.all()) {
+            (0, 0) => text + ".",
+            (0, _) => format!("{text}; what else differs has {reasons}, {} unexplained.", self.unexplained()),
+            _ => format!("{text}; {differ} differ, for {reasons}, {} of them unexplained.", self.unexplained()),
+        }
+    }
+
+    /// For a browser.
+    pub(crate) fn page(&self) -> String {
+        use crate::machine::host::{self, Host};
+        use crate::page::html;
+        use crate::screen::table::escape;
+        let [apache, tsubame] = &self.servers;
+        let when = format!("{}, {apache} beside {tsubame}", host::now());
+        let mut page = html::begin("Before the switch", &self.verdict(), &when, &Host::observe());
+        for finding in &self.findings {
+            let _ = write!(page, "<h2>{}</h2>\n<p>{}</p>\n", escape(&finding.heading()), escape(&finding.about()));
+            let sides = [("Request", &finding.sent), ("Apache", &finding.apache), ("Tsubame", &finding.tsubame)];
+            for (name, text) in sides {
+                let _ = write!(page, "<h3>{name}</h3>\n<pre>{}</pre>\n", escape(text));
+            }
+        }
+        let lines = |counts: &BTreeMap<String, Count>| -> Vec<String> {
+            counts.iter().map(|(why, count)| format!("{} {why}", shown(*count))).collect()
+        };
+        page += &html::list("Not asked", &lines(&self.not_asked));
+        let redirections: Vec<String> =
+            self.redirections.iter().map(|one| format!("{}: {}", one.directive, one.instead)).collect();
+        page += &html::list("Redirected", &redirections);
+        page + &html::list("Notes", &self.notes) + &html::end()
+    }
+}
+
+impl Told {
+    /// What differs, in a line.
+    fn heading(&self) -> String {
+        let kind = match self.meant {
+            Some(_) => "meant",
+            None => "unexplained",
+        };
+        let whats: Vec<&str> = self.differences.iter().map(|[what, ..]| what.as_str()).collect();
+        format!("{kind}: {}, in {}", whats.join(", "), shown(self.shown_by))
+    }
+
+    /// Where it comes from.
+    fn about(&self) -> String {
+        let entry = self.meant.map(|entry| format!("docs/differences.md: {entry}. ")).unwrap_or_default();
+        let line = self.line.as_ref().map(|line| format!(" ({line})")).unwrap_or_default();
+        format!("{entry}Tsubame: {}{line}. Shortest request from {}.", self.verdict, self.source)
+    }
+
+    fn write(&self, number: usize, out: &mut String) {
+        let heading = format!("{number}. {}", self.heading());
+        let heading = if self.meant.is_some() { heading } else { style::bad(&heading) };
+        let _ = writeln!(out, "{heading}\n   {}\n   {}", self.request, self.about());
+        for [what, apache, tsubame] in &self.differences {
+            let _ = writeln!(out, "   {what}\n     Apache   {apache}\n     Tsubame  {tsubame}");
+        }
+        out.push('\n');
+    }
+}
+
+/// Requests, and the lines they stand for.
+fn shown(count: Count) -> String {
+    let requests = counted(count.requests, "request");
+    match count.lines {
+        0 => requests,
+        lines => format!("{requests} ({})", counted(lines, "line")),
+    }
+}
+
+fn told(finding: Finding) -> Told {
+    let Finding { entry, explanation, requests, weight, examples } = finding;
+    let example = examples.into_iter().next();
+    let differences = example.iter().flat_map(|example| &example.differences);
+    let differences = differences.map(|one| [one.what.to_string(), one.apache.clone(), one.tsubame.clone()]).collect();
+    let of = |pick: fn(&Example) -> String| example.as_ref().map(pick).unwrap_or_default();
+    Told {
+        meant: entry,
+        shown_by: Count { requests, lines: weight },
+        differences,
+        line: explanation.line.clone(),
+        verdict: explanation.verdict.clone(),
+        request: of(|one| one.ask.shown()),
+        source: of(|one| one.source.to_string()),
+        sent: of(|one| String::from_utf8_lossy(&one.ask.bytes(None)).into_owned()),
+        apache: of(|one| head(&one.apache)),
+        tsubame: of(|one| head(&one.tsubame)),
+    }
+}
+
+/// The most of a body that the report shows, in characters.
+const BODY_SHOWN: usize = 2000;
+
+/// An answer as it was compared.
+fn head(told: &super::difference::Told) -> String {
+    let mut text = format!("{} {}\n", told.answer.status, told.answer.reason);
+    for (name, values) in &told.plain.fields {
+        text.extend(values.iter().map(|value| format!("{name}: {value}\n")));
+    }
+    let body = String::from_utf8_lossy(&told.plain.body);
+    text + "\n" + body.chars().take(BODY_SHOWN).collect::<String>().as_str()
+}
