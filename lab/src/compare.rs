@@ -25,7 +25,7 @@ use crate::screen::style;
 use crate::screen::text::enumerated;
 pub(crate) use calm::{Calm, Cores};
 pub(crate) use configured::{Language, Starter};
-pub(crate) use side::{FIGURES, Side, in_turn, measure, table};
+pub(crate) use side::{FIGURES, Measured, Side, in_turn, measure, table};
 
 /// The options of `compare`.
 #[derive(Args, Clone, Debug)]

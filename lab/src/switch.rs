@@ -7,6 +7,7 @@
 mod answer;
 mod ask;
 mod comparison;
+mod cost;
 mod difference;
 mod endpoints;
 mod explain;
@@ -85,6 +86,10 @@ pub(crate) struct SwitchOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     timeout: u64,
 
+    /// Measure the cost of the logs' requests in this many rounds; 0 leaves that out
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    rounds: u32,
+
     /// Which differences make the exit status 3
     #[arg(long, value_name = "WHICH", default_value = "unexplained")]
     fail_on: FailOn,
@@ -120,9 +125,12 @@ enum FailOn {
 /// Runs `tsubame-lab switch`.
 pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     interrupt::catch()?;
-    let [apache, tsubame] = programs_of(options)?;
+    let [mut apache, tsubame] = programs_of(options)?;
+    let scratch = Scratch::new()?;
     let file = std::path::absolute(&options.file).map_err(|error| Error::new(error.to_string()))?;
     warn_line!("reading {} with {}", file.display(), apache.path.display());
+    apache.replace_keys(&file, scratch.path())?;
+    let tsubame = tsubame.with_keys_of(&apache);
     let installed = apache.read(&file)?;
     let reading = reading::differences(&installed.tree, &tsubame.tree(&file)?);
     let networks = Network::pair();
@@ -132,9 +140,11 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     let mut explainer = Explainer::start(&tsubame, &file)?;
     let given = sources::Given { options, installed: &installed, endpoints: &endpoints, sites: &sites };
     let mut collected = given.collect()?;
+    for key in apache.replaced_keys() {
+        collected.notes.push(format!("{} may be read only by root: another key stands for it", key.display()));
+    }
     sources::keep_harmless(&mut collected, options, &mut explainer, &endpoints)?;
 
-    let scratch = Scratch::new()?;
     let start = Start {
         programs: [&apache, &tsubame],
         installed: &installed,
@@ -146,9 +156,14 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     let mut pair = start.pair()?;
     let patience = Duration::from_secs(options.timeout);
     let comparison = Comparison { endpoints: &endpoints, sites: &sites, patience };
-    let findings = comparison.run(&mut pair, &collected.samples)?;
-    let report = Report::new(findings, &collected, &pair, reading, &apache, &tsubame);
-    drop(pair);
+    let compared = comparison.run(&mut pair, &collected.samples)?;
+    let has_cost = options.rounds > 0 && collected.samples.iter().any(|(sample, _)| sample.weight > 0);
+    let cost = match has_cost {
+        true => cost::measure_in_turn(&start.pair()?, &endpoints, &collected.samples, options.rounds)?,
+        false => None,
+    };
+    let servers = [&apache, &tsubame].map(|program| programs::version_of(&program.path, &["-v"]).unwrap_or_default());
+    let report = Report::new(servers, compared, cost, &collected, &pair, reading);
     match options.json {
         true => say_line!("{}", report.json()?),
         false => say!("{}", report.text()),

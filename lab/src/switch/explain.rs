@@ -68,13 +68,7 @@ pub(crate) struct Explainer {
 impl Explainer {
     /// Starts one for the administrator's own configuration.
     pub(crate) fn start(program: &Program, configuration: &Path) -> Result<Self> {
-        // The name of the command comes first, and then httpd's options.
-        let mut command = std::process::Command::new(&program.path);
-        command.env_clear().envs(program.environment.iter().map(|(name, value)| (name, value)));
-        command.args(["explain", "--each", "-f"]).arg(configuration);
-        for name in &program.defines {
-            command.arg("-D").arg(name);
-        }
+        let mut command = program.command(&["explain", "--each"], configuration);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().context(|| format!("start {}", program.path.display()))?;
         let output = process.stdout.take().ok_or_else(|| Error::new("tsubame explain has no output"))?;

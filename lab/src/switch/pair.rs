@@ -23,9 +23,8 @@ use crate::measure::server::Server;
 /// One of the two.
 #[derive(Debug)]
 pub(crate) struct Side {
-    pub(crate) name: &'static str,
     pub(crate) directory: PathBuf,
-    network: Network,
+    pub(crate) network: Network,
     neutral: Neutral,
     server: Option<Server>,
 }
@@ -64,7 +63,7 @@ impl Start<'_> {
         let mut knows_clients = false;
         let accounting = Accounting::detect();
         let mut start = |at: usize, name: &'static str| -> Result<Side> {
-            let directory = self.scratch.create(name)?;
+            let directory = self.scratch.create_anew(name)?;
             let mut writer = Writer {
                 installed: self.installed,
                 endpoints: self.endpoints,
@@ -82,7 +81,7 @@ impl Start<'_> {
             let server = self.start(self.programs[at], &file, &directory, &accounting, self.networks[at]);
             let server = server.context(|| format!("start {}", self.programs[at].path.display()))?;
             let neutral = self.neutral(&directory, self.networks[at]);
-            Ok(Side { name, directory, network: self.networks[at], neutral, server: Some(server) })
+            Ok(Side { directory, network: self.networks[at], neutral, server: Some(server) })
         };
         Ok(Pair { sides: [start(0, "apache")?, start(1, "tsubame")?], redirections, knows_clients })
     }
@@ -150,11 +149,6 @@ impl Side {
     /// A text of it in neutral words.
     pub(crate) fn neutral(&self, text: &str) -> String {
         self.neutral.text(text).into_owned()
-    }
-
-    /// The server, as long as it runs.
-    pub(crate) fn server(&self) -> Option<&Server> {
-        self.server.as_ref()
     }
 }
 

@@ -6,15 +6,14 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::comparison::Compared;
+use super::cost::Cost;
 use super::difference::What;
 use super::findings::{Count, Example, Finding};
 use super::pair::Pair;
 use super::private::Redirection;
 use super::reading::Misread;
 use super::sources::Collected;
-use super::tree::Program;
 use crate::machine::error::{Context as _, Result};
-use crate::machine::programs;
 use crate::screen::style;
 use crate::screen::text::{counted, grouped};
 
@@ -34,6 +33,7 @@ pub(crate) struct Report {
     /// Requests that were not asked, by reason.
     not_asked: BTreeMap<String, Count>,
     log_lines: u64,
+    cost: Option<Cost>,
     redirections: Vec<Redirection>,
     notes: Vec<String>,
 }
@@ -61,14 +61,13 @@ struct Told {
 impl Report {
     /// Gathers everything.
     pub(crate) fn new(
+        servers: [String; 2],
         compared: Compared,
+        cost: Option<Cost>,
         collected: &Collected,
         pair: &Pair,
         misread: Vec<Misread>,
-        apache: &Program,
-        tsubame: &Program,
     ) -> Self {
-        let version = |program: &Program| programs::version_of(&program.path, &["-v"]).unwrap_or_default();
         let Compared { findings, varying, lines, .. } = compared;
         let mut not_asked: BTreeMap<String, Count> =
             collected.unsendable.iter().map(|(why, count)| (why.told().to_owned(), *count)).collect();
@@ -83,7 +82,8 @@ impl Report {
             );
         }
         Self {
-            servers: [version(apache), version(tsubame)],
+            servers,
+            cost,
             asked: findings.asked,
             same: findings.same,
             dropped: findings.dropped,
@@ -117,6 +117,9 @@ impl Report {
         let mut out = format!("{}\n\n", style::heading(&self.verdict()));
         for (number, finding) in self.findings.iter().enumerate() {
             finding.write(number + 1, &mut out);
+        }
+        if let Some(cost) = &self.cost {
+            let _ = writeln!(out, "{}\n{}", style::heading(&cost.verdict()), cost.table().to_screen());
         }
         let mut section = |heading: &str, lines: Vec<String>| {
             if !lines.is_empty() {
@@ -172,6 +175,9 @@ impl Report {
             for (name, text) in sides {
                 let _ = write!(page, "<h3>{name}</h3>\n<pre>{}</pre>\n", escape(text));
             }
+        }
+        if let Some(cost) = &self.cost {
+            let _ = write!(page, "<h2>Cost</h2>\n<p>{}</p>\n{}", escape(&cost.verdict()), cost.table().to_html());
         }
         let lines = |counts: &BTreeMap<String, Count>| -> Vec<String> {
             counts.iter().map(|(why, count)| format!("{} {why}", shown(*count))).collect()

@@ -6,6 +6,7 @@
 
 mod dump;
 mod installed;
+mod stand_ins;
 
 use std::sync::Arc;
 

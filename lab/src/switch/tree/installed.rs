@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::stand_ins::StandIns;
 use super::{Directive, dump, words};
 use crate::machine::error::{Context as _, Error, Result};
 
@@ -17,6 +18,7 @@ pub(crate) struct Program {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// The names of `-D`.
     pub(crate) defines: Vec<String>,
+    stand_ins: StandIns,
 }
 
 /// The configuration that a program has read.
@@ -48,18 +50,42 @@ impl Program {
     pub(crate) fn new(path: PathBuf, configuration: &Path, defines: &[String]) -> Result<Self> {
         let file = configuration.with_file_name("envvars");
         let environment = if file.is_file() { environment_of(&file)? } else { std::env::vars_os().collect() };
-        Ok(Self { path, environment, defines: defines.to_vec() })
+        Ok(Self { path, environment, defines: defines.to_vec(), stand_ins: StandIns::default() })
     }
 
-    /// A command of it for a configuration.
-    pub(crate) fn command(&self, configuration: &Path) -> Command {
-        let mut command = Command::new(&self.path);
+    /// A command of it for a configuration; `first` is what comes before httpd's options.
+    pub(crate) fn command(&self, first: &[&str], configuration: &Path) -> Command {
+        let mut command = self.stand_ins.command(&self.path);
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.arg("-f").arg(configuration).stdin(Stdio::null());
+        command.args(first).arg("-f").arg(configuration).stdin(Stdio::null());
         for name in &self.defines {
             command.arg("-D").arg(name);
         }
         command
+    }
+
+    /// Lets a key of our own stand for each key that this user may not read, so that the configuration can be read at all.
+    ///
+    /// # Errors
+    /// There is another reason to refuse the configuration.
+    pub(crate) fn replace_keys(&mut self, configuration: &Path, directory: &Path) -> Result<()> {
+        while let Err(error) = self.print(configuration, &[]) {
+            if rustix::process::geteuid().is_root() || !self.stand_ins.take(&error.to_string(), directory)? {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the keys of another program's.
+    pub(crate) fn with_keys_of(mut self, other: &Program) -> Self {
+        self.stand_ins = other.stand_ins.clone();
+        self
+    }
+
+    /// The keys that this user may not read.
+    pub(crate) fn replaced_keys(&self) -> &[PathBuf] {
+        self.stand_ins.files()
     }
 
     /// What it prints with `-t` and these arguments.
@@ -67,7 +93,7 @@ impl Program {
     /// # Errors
     /// It refuses the configuration; the error is its own.
     fn print(&self, configuration: &Path, arguments: &[&str]) -> Result<String> {
-        let mut command = self.command(configuration);
+        let mut command = self.command(&[], configuration);
         let output = command.arg("-t").args(arguments).output();
         let output = output.context(|| format!("start {}", self.path.display()))?;
         match output.status.success() {

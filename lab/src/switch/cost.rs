@@ -1,0 +1,230 @@
+//! What the requests cost: the same mix against both servers in turn.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::ask::Ask;
+use super::comparison::Explained;
+use super::endpoints::{Endpoint, Endpoints};
+use super::pair::Pair;
+use crate::compare::{Calm, FIGURES, Measured, measure};
+use crate::load::Plan;
+use crate::load::plan::Request;
+use crate::load::tls::Tls;
+use crate::machine::error::Result;
+use crate::machine::host::allowed_cores;
+use crate::machine::interrupt;
+use crate::machine::listener::Listener;
+use crate::machine::stats::{Ratio, interval, median, ratio};
+use crate::screen::table::Table;
+
+/// How many requests a round's mix has: enough for what occurs once in a thousand lines.
+const MIX: u64 = 2000;
+/// Connections at a time.
+const CLIENTS: usize = 16;
+/// How long one measurement takes.
+const MEASUREMENT: Duration = Duration::from_secs(3);
+/// How long all measurements together may wait until other programs leave the cores alone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The results.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cost {
+    /// The lines of the logs that the mix stands for, and all that were compared.
+    pub(crate) lines: [u64; 2],
+    /// The site that was asked.
+    pub(crate) host: String,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) doubts: Vec<String>,
+}
+
+/// A figure of both servers.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) more_is_better: bool,
+    #[serde(skip)]
+    digits: usize,
+    /// The first measurement after the start: Apache's, then Tsubame's.
+    pub(crate) cold: [Option<f64>; 2],
+    /// Those of the other rounds.
+    pub(crate) apache: Vec<f64>,
+    pub(crate) tsubame: Vec<f64>,
+}
+
+/// Measures in so many rounds, after one that is cold; none if no request has a weight.
+pub(crate) fn measure_in_turn(
+    pair: &Pair,
+    endpoints: &Endpoints,
+    samples: &[Explained],
+    rounds: u32,
+) -> Result<Option<Cost>> {
+    let Some((place, mix, lines)) = mix(samples) else { return Ok(None) };
+    let requests: Vec<Request> =
+        mix.iter().map(|ask| Request { bytes: ask.bytes(None).into(), bodiless: ask.method == "HEAD" }).collect();
+    let plan = |at: usize| {
+        let address = endpoints.socket(place.endpoint, pair.sides[at].network);
+        let tls = place.name.as_deref().map(Tls::to);
+        Plan { clients: CLIENTS, count: None, time: Some(MEASUREMENT), tls, ..Plan::of(address, requests.clone()) }
+    };
+    let plans = [plan(0), plan(1)];
+    let calm = Calm::default();
+    calm.grant(PATIENCE);
+    let cores = allowed_cores()?;
+    let mut figures: Vec<Figure> = FIGURES
+        .iter()
+        .map(|&(name, more_is_better, digits)| Figure {
+            name,
+            more_is_better,
+            digits,
+            cold: [None; 2],
+            apache: Vec::new(),
+            tsubame: Vec::new(),
+        })
+        .collect();
+    let mut doubts: Vec<String> = Vec::new();
+    for round in 0..=rounds {
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for at in order {
+            interrupt::check()?;
+            calm.wait(&cores)?;
+            let server = Listener::at(plans[at].servers[0]);
+            let Measured { figures: measured, .. } = measure(&plans[at], server.as_ref(), |_| {})?;
+            for (figure, value) in figures.iter_mut().zip(measured) {
+                match round {
+                    0 => figure.cold[at] = value,
+                    _ => [&mut figure.apache, &mut figure.tsubame][at].extend(value),
+                }
+            }
+        }
+    }
+    if let (disturbed @ 1.., all) = calm.disturbed() {
+        doubts.push(format!("other programs used the cores when {disturbed} of {all} measurements began"));
+    }
+    Ok(Some(Cost { lines, host: place.host, figures, doubts }))
+}
+
+/// Where a mix is asked: a connection leads to one endpoint, and with TLS to one name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    endpoint: Endpoint,
+    name: Option<String>,
+    host: String,
+}
+
+/// The place that most lines are about, and its requests in proportion to their weights, mixed; with the lines that they
+/// stand for, and all lines.
+fn mix(samples: &[Explained]) -> Option<(Place, Vec<&Ask>, [u64; 2])> {
+    let mut places: BTreeMap<Place, Vec<(&Ask, u64)>> = BTreeMap::new();
+    for (sample, _) in samples.iter().filter(|(sample, _)| sample.weight > 0 && sample.ask.minor == 1) {
+        let host = sample.ask.host.clone().unwrap_or_default();
+        let name = sample.ask.is_encrypted.then(|| host.clone());
+        let place = Place { endpoint: sample.ask.endpoint, host: name.clone().unwrap_or_default(), name };
+        places.entry(place).or_default().push((&sample.ask, sample.weight));
+    }
+    let all: u64 = samples.iter().map(|(sample, _)| sample.weight).sum();
+    let weight = |asks: &[(&Ask, u64)]| asks.iter().map(|(_, weight)| weight).sum::<u64>();
+    let (place, asks) = places.into_iter().max_by_key(|(_, asks)| weight(asks))?;
+    let own = weight(&asks);
+    // Every ask that is due at its share of the way: neighbours in the list are spread over the whole mix.
+    let count = MIX.max(1);
+    let mut due: Vec<(u64, &Ask)> = Vec::new();
+    let mut passed = 0;
+    for (ask, weight) in &asks {
+        let before = passed * count / own;
+        passed += weight;
+        due.extend((before..passed * count / own).map(|turn| (turn, *ask)));
+    }
+    // A step that has no divisor in common with the length visits every place once.
+    let length = due.len() as u64;
+    let mixed = (0..length).map(|turn| due[(turn * 1_000_003 % length.max(1)) as usize].1).collect();
+    Some((place, mixed, [own, all]))
+}
+
+impl Cost {
+    /// Tsubame's CPU time for a request, as a share of Apache's.
+    fn cpu(&self) -> Option<Ratio> {
+        let figure = self.figures.first()?;
+        ratio(&figure.apache, &figure.tsubame)
+    }
+
+    /// What can be said for certain, in a sentence.
+    pub(crate) fn verdict(&self) -> String {
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        match self.cpu().and_then(|found| Some((found.middle, found.bounds?))) {
+            Some((middle, [low, high])) if high < 1.0 || low > 1.0 => format!(
+                "Tsubame spends {} of Apache's CPU time on these requests (between {} and {}).",
+                percent(middle),
+                percent(low),
+                percent(high)
+            ),
+            Some((_, [low, high])) => format!(
+                "These rounds show no difference in CPU time: Tsubame spends between {} and {} of Apache's.",
+                percent(low),
+                percent(high)
+            ),
+            None => "The CPU time of the servers could not be compared.".to_owned(),
+        }
+    }
+
+    /// The figures.
+    pub(crate) fn table(&self) -> Table {
+        let mut table = Table::new(1, &["warm, median (cold)", "Apache", "Tsubame", "Tsubame / Apache", "95 %"]);
+        for figure in &self.figures {
+            let Figure { name, more_is_better, digits, cold, apache, tsubame } = figure;
+            let digits = *digits;
+            let cell = |values: &[f64], cold: Option<f64>| {
+                let number =
+                    |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"));
+                format!("{} ({})", number(median(values)), number(cold))
+            };
+            let found = ratio(tsubame, apache);
+            let better = if *more_is_better { "more is better" } else { "less is better" };
+            let bounds = found.and_then(|found| found.bounds);
+            table.push(vec![
+                format!("{name} ({better})"),
+                cell(apache, cold[0]),
+                cell(tsubame, cold[1]),
+                found.map_or_else(|| "–".to_owned(), |found| format!("{:.2}", found.middle)),
+                bounds.map_or_else(|| "–".to_owned(), |[low, high]| format!("{low:.2} – {high:.2}")),
+            ]);
+        }
+        table
+    }
+
+    /// Requests that a core of each server answers in a second, with the interval of the rounds.
+    pub(crate) fn capacity(&self) -> [Option<(f64, [f64; 2])>; 2] {
+        let told = |values: &[f64]| Some((median(values)?, interval(values)?));
+        let figure = self.figures.first();
+        [figure.and_then(|one| told(&one.apache)), figure.and_then(|one| told(&one.tsubame))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::switch::ask::tests::ask;
+    use crate::switch::ask::{Sample, Source};
+    use crate::switch::explain::Explanation;
+    use crate::switch::tree::Origin;
+
+    #[test]
+    fn a_mix_has_each_request_by_its_weight() {
+        let sample = |line: &str, weight: u64| {
+            let source = Source::Given(Origin { file: "x".into(), line: 1 });
+            (Sample { ask: ask(line), weight, source }, Rc::new(Explanation::default()))
+        };
+        let samples = [sample("GET /often", 750), sample("GET /rarely", 250), sample("GET /never", 0)];
+        let (_, mixed, lines) = mix(&samples).unwrap();
+        let count = |target: &[u8]| mixed.iter().filter(|ask| ask.target == target).count();
+        assert_eq!([count(b"/often"), count(b"/rarely"), count(b"/never")], [1500, 500, 0]);
+        assert_eq!(lines, [1000, 1000]);
+        let beginning = mixed[..100].iter().filter(|ask| ask.target == b"/rarely").count();
+        assert!((10..=40).contains(&beginning), "{beginning} of the first 100");
+        assert!(mix(&[sample("GET /", 0)]).is_none());
+    }
+}
