@@ -12,6 +12,7 @@ mod difference;
 mod endpoints;
 mod explain;
 mod findings;
+mod log;
 
 mod meant;
 mod neutral;

@@ -121,6 +121,11 @@ impl Asker {
         self.keep(key, connection, answer)
     }
 
+    /// Closes all connections.
+    pub(crate) fn close_all(&mut self) {
+        self.kept.clear();
+    }
+
     fn keep(&mut self, key: (SocketAddr, Option<String>), connection: Connection, answer: Answer) -> Answer {
         if answer.keeps && answer.fault.is_none() {
             self.kept.insert(key, connection);

@@ -65,6 +65,8 @@ impl Comparison<'_> {
     pub(crate) fn run(&self, pair: &mut Pair, samples: &[Explained]) -> Result<Compared> {
         let mut compared = Compared::default();
         let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
+        // On connections of its own, or those of the first time would have carried another number of requests.
+        let mut again = Asker::new(self.patience);
         let bar = progress::bar(samples.len());
         progress::announce(&bar, &format!("asking {} requests", samples.len()));
         let mut doubtful = Vec::new();
@@ -78,13 +80,13 @@ impl Comparison<'_> {
                 doubtful.push(Doubtful { number, sample, apache, tsubame });
             }
             if doubtful.len() >= ASKED_AGAIN {
-                self.ask_again(pair, &mut askers, std::mem::take(&mut doubtful), &mut compared);
+                self.ask_again(pair, &mut again, std::mem::take(&mut doubtful), &mut compared);
             }
             bar.inc(1);
         }
-        self.ask_again(pair, &mut askers, doubtful, &mut compared);
+        self.ask_again(pair, &mut again, doubtful, &mut compared);
         bar.finish_and_clear();
-        drop(askers);
+        drop((askers, again));
         pair.stop();
         self.compare_logs(pair, samples, &mut compared);
         Ok(compared)
@@ -93,22 +95,27 @@ impl Comparison<'_> {
     fn ask(&self, pair: &Pair, askers: &mut [Asker; 2], sample: &Explained, number: Option<usize>) -> [Told; 2] {
         let [apache, tsubame] = askers;
         let ask = &sample.0.ask;
-        [
+        let told = [
             pair.sides[0].ask(apache, self.endpoints, ask, number),
             pair.sides[1].ask(tsubame, self.endpoints, ask, number),
-        ]
+        ];
+        // Both connections have carried the same number of requests, always.
+        if told[0].answer.keeps != told[1].answer.keeps {
+            askers.iter_mut().for_each(Asker::close_all);
+        }
+        told
     }
 
     /// Asks Apache a second time what it answered differently than Tsubame: what its own two answers have differently is the
     /// work of time or chance.
-    fn ask_again(&self, pair: &Pair, askers: &mut [Asker; 2], doubtful: Vec<Doubtful<'_>>, compared: &mut Compared) {
+    fn ask_again(&self, pair: &Pair, asker: &mut Asker, doubtful: Vec<Doubtful<'_>>, compared: &mut Compared) {
         if doubtful.is_empty() {
             return;
         }
         let began = Instant::now();
         sleep(SECOND.saturating_sub(began.elapsed()));
         for Doubtful { number, sample, mut apache, mut tsubame } in doubtful {
-            let again = pair.sides[0].ask(&mut askers[0], self.endpoints, &sample.0.ask, None);
+            let again = pair.sides[0].ask(asker, self.endpoints, &sample.0.ask, None);
             let varying = leave_out_what_varies(&mut apache, &again, &mut tsubame);
             if !varying.is_empty() {
                 compared.differing.insert(number);

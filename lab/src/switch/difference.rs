@@ -83,7 +83,9 @@ pub(crate) fn differences(method: &str, apache: &Told, tsubame: &Told) -> Vec<Di
     for name in names {
         let value =
             |told: &Told| told.plain.fields.get(name).map_or_else(|| "absent".to_owned(), |all| all.join(" | "));
-        note(What::Field(name.clone()), value(apache), value(tsubame));
+        if !are_same_moment(name, theirs, ours) {
+            note(What::Field(name.clone()), value(apache), value(tsubame));
+        }
     }
     let has_body = method != "HEAD" && !matches!(theirs.status, 204 | 304);
     if !has_body {
@@ -105,10 +107,13 @@ fn first_difference(one: &[u8], other: &[u8]) -> (String, String) {
     match (std::str::from_utf8(one), std::str::from_utf8(other)) {
         (Ok(one), Ok(other)) => {
             let at = one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count();
-            let line = |text: &str| text.lines().nth(at).map_or_else(|| "ends".to_owned(), |line| short(line.trim()));
-            match (line(one), line(other)) {
-                (one, other) if one == other => (format!("{one} …"), other),
-                lines => lines,
+            match (one.lines().nth(at), other.lines().nth(at)) {
+                (Some(one), Some(other)) => around_difference(one, other),
+                (None, None) => ("another end of a line".to_owned(), "another end of a line".to_owned()),
+                (one, other) => {
+                    let line = |line: Option<&str>| line.map_or_else(|| "ends".to_owned(), |line| short(line.trim()));
+                    (line(one), line(other))
+                }
             }
         }
         _ => {
@@ -117,6 +122,36 @@ fn first_difference(one: &[u8], other: &[u8]) -> (String, String) {
             (told(one), told(other))
         }
     }
+}
+
+/// Two lines from a little before the place where they differ.
+fn around_difference(one: &str, other: &str) -> (String, String) {
+    const BEFORE: usize = 60;
+    let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    let from = same.saturating_sub(BEFORE);
+    let shown = |line: &str| {
+        let rest: String = line.chars().skip(from).collect();
+        let rest = short(rest.trim_start());
+        if from > 0 { format!("…{rest}") } else { rest }
+    };
+    (shown(one), shown(other))
+}
+
+/// How far two moments may be apart, relative to the moments of their answers, in seconds.
+const MOMENTS_MAX: i64 = 3;
+
+/// Whether two values are moments with the same distance from the moments of their answers: a page that expires in a month
+/// expires a little later when it is asked a little later.
+fn are_same_moment(name: &str, theirs: &Answer, ours: &Answer) -> bool {
+    if !matches!(name, "expires" | "last-modified") {
+        return false;
+    }
+    let distance = |answer: &Answer| {
+        let moment =
+            |name: &str| jiff::fmt::rfc2822::parse(answer.field(name)?).ok().map(|zoned| zoned.timestamp().as_second());
+        Some(moment(name)? - moment("date")?)
+    };
+    distance(theirs).zip(distance(ours)).is_some_and(|(one, other)| (one - other).abs() <= MOMENTS_MAX)
 }
 
 /// A text of bounded length.
@@ -165,20 +200,34 @@ pub(crate) fn leave_out_what_varies(first: &mut Told, again: &Told, compared: &m
     varying
 }
 
-/// The first and the third text without the words that are not the same in the first and the second; none if their shapes
-/// differ, so that nothing can be compared.
+/// The first and the third text without what is not the same in the first and the second; none if those have another number
+/// of lines, so that nothing can be compared.
 fn masked(first: &[u8], again: &[u8], compared: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let [first, again, compared] = [first, again, compared].map(|text| std::str::from_utf8(text).ok().map(words));
-    let (first, again, compared) = (first?, again?, compared?);
+    let lines =
+        |text: &[u8]| std::str::from_utf8(text).ok().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let (mut first, again, mut compared) = (lines(first)?, lines(again)?, lines(compared)?);
     if first.len() != again.len() {
         return None;
     }
-    let varies = |at: usize| first.get(at) != again.get(at);
-    let without = |words: &[&str]| -> Vec<u8> {
-        let kept = words.iter().enumerate().map(|(at, word)| if varies(at) { "…" } else { *word });
-        kept.collect::<String>().into_bytes()
+    for (at, (one, other)) in first.iter_mut().zip(&again).enumerate().filter(|(_, (one, other))| one != other) {
+        let Some(ours) = compared.get_mut(at) else { continue };
+        (*one, *ours) = masked_line(one, other, ours);
+    }
+    Some((first.join("\n").into_bytes(), compared.join("\n").into_bytes()))
+}
+
+/// The first and the third line without the words that are not the same in the first and the second; nothing of a line whose
+/// number of words varies.
+fn masked_line(first: &str, again: &str, compared: &str) -> (String, String) {
+    let [first, again, compared] = [first, again, compared].map(words);
+    if first.len() != again.len() || first.len() != compared.len() {
+        return Default::default();
+    }
+    let without = |line: &[&str]| -> String {
+        let kept = line.iter().enumerate().map(|(at, word)| if first[at] == again[at] { *word } else { "…" });
+        kept.collect()
     };
-    Some((without(&first), without(&compared)))
+    (without(&first), without(&compared))
 }
 
 /// Words, and what is between them.

@@ -80,7 +80,7 @@ impl Findings {
         let mut groups: BTreeMap<Option<&'static str>, Vec<Difference>> = BTreeMap::new();
         for difference in &example.differences {
             let Example { ask, apache, tsubame, .. } = &example;
-            let entry = meant::entry(&Case { ask, difference, apache, tsubame });
+            let entry = meant::entry(&Case { ask, difference, apache, tsubame, explanation });
             groups.entry(entry).or_default().push(difference.clone());
         }
         for (entry, differences) in groups {
@@ -90,14 +90,16 @@ impl Findings {
     }
 
     fn add_one(&mut self, entry: Option<&'static str>, weight: u64, explanation: &Rc<Explanation>, example: Example) {
+        // Answers that are the same are logged differently for a reason of the log's own.
+        let is_about_logs = example.differences.iter().all(|one| one.what == What::AccessLog);
         let cause = match entry {
             // Whatever line leads there, the reason is the same.
             Some(_) => Cause { entry, what: Vec::new(), line: None, module: None },
             None => Cause {
                 entry,
                 what: example.differences.iter().map(of_kind).collect(),
-                line: explanation.line.clone(),
-                module: explanation.module.clone(),
+                line: explanation.line.clone().filter(|_| !is_about_logs),
+                module: explanation.module.clone().filter(|_| !is_about_logs),
             },
         };
         if self.found.len() >= FINDINGS_MAX && !self.found.contains_key(&cause) {
@@ -130,7 +132,12 @@ impl Findings {
 fn of_kind(difference: &Difference) -> (What, String, String) {
     let Difference { what, apache, tsubame } = difference;
     match what {
-        What::Body | What::Length | What::AccessLog => (what.clone(), String::new(), String::new()),
+        What::Body | What::Length => (what.clone(), String::new(), String::new()),
+        What::AccessLog => {
+            let words = apache.split(' ').zip(tsubame.split(' ')).find(|(one, other)| one != other);
+            let (one, other) = words.unwrap_or((apache.as_str(), tsubame.as_str()));
+            (what.clone(), kind(one), kind(other))
+        }
         What::Status | What::Answer => (what.clone(), apache.clone(), tsubame.clone()),
         _ => (what.clone(), kind(apache), kind(tsubame)),
     }

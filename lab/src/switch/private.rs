@@ -332,8 +332,9 @@ fn is_certificate(directive: &Directive) -> bool {
     directive.is("SSLCertificateKeyFile") || directive.is("SSLCertificateFile")
 }
 
-/// Directives of a log's format whose values belong to one moment, one process or one connection.
-const UNSTABLE: &str = "tDTPkIOSLX";
+/// Directives of a log's format whose values belong to one moment, one process or one connection, or count the bytes of a
+/// server's name: bodies are compared themselves.
+const UNSTABLE: &str = "tDTPkIOSLXbB";
 
 /// A log's format without what differs from one moment to the next.
 fn stable(format: &str) -> String {

@@ -204,7 +204,10 @@ impl Told {
     /// Where it comes from.
     fn about(&self) -> String {
         let entry = self.meant.map(|entry| format!("docs/differences.md: {entry}. ")).unwrap_or_default();
-        let line = self.line.as_ref().map(|line| format!(" ({line})")).unwrap_or_default();
+        // The verdict often names the line itself, with a shorter path.
+        let is_named = |line: &&String| line.rsplit('/').next().is_some_and(|end| self.verdict.contains(end));
+        let line = self.line.as_ref().filter(|line| !is_named(line));
+        let line = line.map(|line| format!(" ({line})")).unwrap_or_default();
         format!("{entry}Tsubame: {}{line}. Shortest request from {}.", self.verdict, self.source)
     }
 

@@ -2,10 +2,13 @@
 
 mod configuration;
 mod files;
+mod logs;
 
 use std::collections::{BTreeMap, HashSet};
 
 use clap::ValueEnum;
+
+pub(crate) use logs::Busiest;
 
 use super::SwitchOptions;
 use super::ask::{Ask, Sample, Unsendable};
@@ -49,6 +52,8 @@ pub(crate) struct Collected {
     pub(crate) unsendable: BTreeMap<Unsendable, Count>,
     /// Requests that would run a script or ask a backend.
     pub(crate) scripts: Count,
+    /// How busy the logs were, if their lines have times.
+    pub(crate) busiest: Option<Busiest>,
     /// What else has to be said.
     pub(crate) notes: Vec<String>,
 }
@@ -59,7 +64,7 @@ impl Given<'_> {
         let mut collected = Collected::default();
         for source in &self.options.sources {
             match source {
-                Source::Logs => {}
+                Source::Logs => logs::collect(self, &mut collected)?,
                 Source::Configuration => configuration::collect(self, &mut collected),
                 Source::Files => files::collect(self, &mut collected),
             }

@@ -1,0 +1,310 @@
+//! Requests that clients made, from access logs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use super::{Collected, Given};
+use crate::load::request_builder::base64;
+use crate::machine::error::Result;
+use crate::machine::interrupt;
+use crate::screen::progress;
+use crate::switch::ask::{Ask, Sample, Source, Unsendable};
+use crate::switch::log::{Limits, LogFormat, Logged, Request, Step, Tallied, Tally, files_of, guess, logged_by, read};
+use crate::switch::tree::{Directive, Origin, all};
+
+/// Names of what makes two lines different requests, beside their fields. No field has such a name.
+const SITE: &str = ":site";
+const CLIENT: &str = ":client";
+const VERSION: &str = ":version";
+const USER: &str = ":user";
+
+/// What the number of a file is shifted by, to be one number with that of a line.
+const FILE_SHIFT: u32 = 40;
+
+/// The most minutes whose load is kept: a year and a half.
+const MINUTES_MAX: usize = 800_000;
+
+/// What the configuration says that depends on the address of the client.
+const ABOUT_CLIENTS: [&str; 8] =
+    ["REMOTE_ADDR", "REMOTE_HOST", "Allow from", "Deny from", "Remote_Addr", "Remote_Host", "-ipmatch", "-R "];
+
+/// How busy the logs were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub(crate) struct Busiest {
+    /// Requests a second in the busiest minute.
+    pub(crate) rate: f64,
+    /// How many of them were under way at a time, on average; none if the logs have no durations.
+    pub(crate) concurrency: Option<f64>,
+}
+
+/// The requests of one minute, and the time that they took together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Minute {
+    requests: u64,
+    busy: Duration,
+}
+
+/// A log to read.
+struct Log {
+    /// The number of the site that it belongs to.
+    site: usize,
+    path: PathBuf,
+    /// None: it is guessed.
+    format: Option<LogFormat>,
+}
+
+/// What is read from all logs.
+struct Reading<'g> {
+    given: &'g Given<'g>,
+    /// Whether the client's address can change an answer.
+    knows_clients: bool,
+    tally: Tally,
+    files: Vec<PathBuf>,
+    malformed: u64,
+    minutes: BTreeMap<i64, Minute>,
+    has_durations: bool,
+}
+
+/// Adds the requests of all logs, the most frequent first.
+pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) -> Result<()> {
+    let logs = logs(given, collected);
+    let mut reading = Reading {
+        given,
+        knows_clients: all(&given.installed.tree).any(is_about_clients),
+        tally: Tally::new(Limits::default()),
+        files: Vec::new(),
+        malformed: 0,
+        minutes: BTreeMap::new(),
+        has_durations: false,
+    };
+    let found: Vec<(usize, Vec<PathBuf>)> = logs
+        .iter()
+        .enumerate()
+        .filter_map(|(number, log)| match files_of(&log.path) {
+            Ok(files) => Some((number, files)),
+            Err(error) => {
+                collected.notes.push(error.to_string());
+                None
+            }
+        })
+        .collect();
+    let size = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.len());
+    let bytes: u64 = found.iter().flat_map(|(_, files)| files).map(size).sum();
+    let bar = progress::bar(usize::try_from(bytes).unwrap_or(usize::MAX));
+    if !found.is_empty() {
+        progress::announce(&bar, "reading the access logs");
+    }
+    for (number, files) in &found {
+        for file in files {
+            reading.file(&logs[*number], file, &bar, collected)?;
+        }
+    }
+    bar.finish_and_clear();
+    reading.finish(collected);
+    Ok(())
+}
+
+/// The logs to read: those that were named, or those of the configuration.
+fn logs(given: &Given<'_>, collected: &mut Collected) -> Vec<Log> {
+    let mut logs = Vec::new();
+    for path in &given.options.logs {
+        // A log that the configuration has is of the format that it says there.
+        let configured = configured(given, &mut Vec::new()).into_iter().find(|log| log.path == *path);
+        logs.push(configured.unwrap_or_else(|| Log { site: 0, path: path.clone(), format: None }));
+    }
+    if logs.is_empty() {
+        logs = configured(given, &mut collected.notes);
+    }
+    logs
+}
+
+fn configured(given: &Given<'_>, notes: &mut Vec<String>) -> Vec<Log> {
+    let mut logs: Vec<Log> = Vec::new();
+    for (site, log) in
+        given.sites.all().iter().enumerate().flat_map(|(n, site)| site.logs.iter().map(move |log| (n, log)))
+    {
+        let path = match log.to.strip_prefix('|') {
+            Some(_) => logged_by(&log.to),
+            None => Some(given.installed.root.join(&log.to)),
+        };
+        let Some(path) = path else {
+            notes.push(format!("{}: where {} writes is not known; name the files (--log)", log.origin, log.to));
+            continue;
+        };
+        match LogFormat::compile(&log.format) {
+            Ok(format) if !logs.iter().any(|known| known.path == path) => {
+                logs.push(Log { site, path, format: Some(format) });
+            }
+            // Several hosts write to one log: who was asked is in the line, or unknown.
+            Ok(_) => logs.iter_mut().filter(|known| known.path == path).for_each(|known| known.site = 0),
+            Err(why) => notes.push(format!("{}: {why}", log.origin)),
+        }
+    }
+    logs
+}
+
+/// Whether the line decides by the address of the client.
+fn is_about_clients(directive: &Directive) -> bool {
+    let is_address = |word: &&str| matches!(*word, "ip" | "host" | "local" | "forward-dns");
+    let line = || format!("{} {}", directive.name, directive.arguments);
+    (directive.is("Require") && directive.arguments.split_whitespace().take(2).any(|word| is_address(&word)))
+        || ABOUT_CLIENTS.iter().any(|text| line().contains(text))
+}
+
+impl Reading<'_> {
+    fn file(&mut self, log: &Log, path: &Path, bar: &ProgressBar, collected: &mut Collected) -> Result<()> {
+        let number = self.files.len() as u64;
+        self.files.push(path.to_owned());
+        let guessed;
+        let format = match &log.format {
+            Some(format) => format,
+            None => match format_of(path)? {
+                Some(format) => {
+                    guessed = format;
+                    &guessed
+                }
+                None => {
+                    collected.notes.push(format!("{} has no format that is known", path.display()));
+                    return Ok(());
+                }
+            },
+        };
+        let begun = bar.position();
+        let mut progress = |bytes: u64| {
+            bar.set_position(begun + bytes);
+            interrupt::check()
+        };
+        let counts = read(path, &mut progress, &mut |line, text| match format.read(text) {
+            Some(logged) => {
+                self.line(log.site, (number << FILE_SHIFT) | line, &logged);
+                Step::Read
+            }
+            None => Step::Unreadable,
+        });
+        // One file that cannot be read is no reason to read none.
+        match counts {
+            Ok(counts) => {
+                if let Some(first) = counts.first_unreadable {
+                    let share = format!("{} of {} lines", counts.unreadable, counts.lines);
+                    collected
+                        .notes
+                        .push(format!("{}: {share} are not of its format; the first is {first}", path.display()));
+                }
+                if counts.too_long > 0 {
+                    collected.notes.push(format!(
+                        "{}: {} lines are longer than 64 KiB",
+                        path.display(),
+                        counts.too_long
+                    ));
+                }
+            }
+            Err(error) if interrupt::is_asked() => return Err(error),
+            Err(error) => collected.notes.push(error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, log_site: usize, line: u64, logged: &Logged<'_>) {
+        if let Some(time) = logged.time
+            && (self.minutes.len() < MINUTES_MAX || self.minutes.contains_key(&(time / 60_000_000)))
+        {
+            let minute = self.minutes.entry(time / 60_000_000).or_default();
+            minute.requests += 1;
+            minute.busy += logged.duration.unwrap_or_default();
+            self.has_durations |= logged.duration.is_some();
+        }
+        let Some(request) = &logged.request else {
+            self.malformed += 1;
+            return;
+        };
+        let host = logged.host.as_deref().map(String::from_utf8_lossy);
+        let (name, port) = match host.as_deref().and_then(|host| host.rsplit_once(':')) {
+            Some((name, port)) if port.parse::<u16>().is_ok() => (Some(name), port.parse().ok()),
+            _ => (host.as_deref(), None),
+        };
+        let site = self.given.sites.named(log_site, name, logged.port.or(port)).to_string();
+        let client = logged.client.filter(|_| self.knows_clients).map(|client| client.to_string());
+        let text = |text: String| Cow::Owned(text.into_bytes());
+        let mut fields: Vec<(&str, Cow<'_, [u8]>)> = vec![(SITE, text(site))];
+        fields.extend(client.map(|client| (CLIENT, text(client))));
+        fields.extend(
+            request.version.filter(|version| *version == b"1.0").map(|version| (VERSION, Cow::Borrowed(version))),
+        );
+        fields.extend(logged.user.as_ref().map(|_| (USER, Cow::Borrowed(&b""[..]))));
+        fields.extend(logged.fields.iter().cloned());
+        let host = logged.host.as_deref();
+        let request = Request { method: request.method, target: &request.target, host, fields: &fields };
+        self.tally.add(&request, line, logged.status, logged.bytes);
+    }
+
+    fn finish(self, collected: &mut Collected) {
+        let tallies = self.tally.finish();
+        if tallies.dropped_lines > 0 {
+            let (dropped, lines) = (tallies.dropped_lines, tallies.lines);
+            collected
+                .notes
+                .push(format!("{dropped} of {lines} lines are of requests that were seen too rarely to keep"));
+        }
+        if self.malformed > 0 {
+            let count = collected.unsendable.entry(Unsendable::Malformed).or_default();
+            count.lines += self.malformed;
+        }
+        let busiest = self.minutes.values().max_by_key(|minute| minute.requests);
+        collected.busiest = busiest.map(|minute| Busiest {
+            rate: minute.requests as f64 / 60.0,
+            concurrency: self.has_durations.then(|| minute.busy.as_secs_f64() / 60.0),
+        });
+        for request in tallies.requests {
+            if let Some(sample) = sample(self.given, &self.files, request) {
+                collected.add(sample);
+            }
+        }
+    }
+}
+
+/// The format of a log that was named without one.
+fn format_of(path: &Path) -> Result<Option<LogFormat>> {
+    const LINES: usize = 200;
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    read(path, &mut |_| Ok(()), &mut |_, line| {
+        lines.push(line.to_vec());
+        if lines.len() < LINES { Step::Read } else { Step::Enough }
+    })?;
+    Ok(guess(lines.iter().map(Vec::as_slice)).map(|guess| guess.format))
+}
+
+/// The request of a line; none if nothing listens for its site.
+fn sample(given: &Given<'_>, files: &[PathBuf], request: Tallied) -> Option<Sample> {
+    let Tallied { method, target, host, fields, count, first_line, statuses, .. } = request;
+    let (own, fields): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(name, _)| name.starts_with(':'));
+    let own = |name: &str| {
+        own.iter().find(|(own, _)| own == name).map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let site = own(SITE)?.parse().ok()?;
+    let simple = given.ask(site, "/")?;
+    let host = host.map(|host| String::from_utf8_lossy(&host).into_owned()).or_else(|| simple.host.clone());
+    let mut fields = fields;
+    if let (Some(_), Some(user)) = (own(USER), &given.options.user) {
+        fields.push(("Authorization".to_owned(), format!("Basic {}", base64(user)).into_bytes()));
+    }
+    let minor = u8::from(own(VERSION).is_none());
+    let ask = Ask {
+        method: String::from_utf8_lossy(&method).into_owned(),
+        target,
+        minor,
+        host,
+        fields,
+        client: own(CLIENT).and_then(|client| client.parse().ok()),
+        ..simple
+    };
+    let file = files.get((first_line >> FILE_SHIFT) as usize)?;
+    let line = u32::try_from(first_line & ((1 << FILE_SHIFT) - 1)).unwrap_or(u32::MAX);
+    let mut logged = statuses.iter();
+    let status = logged.next().filter(|_| statuses.iter().count() == 1).map(|(status, _)| status);
+    let line = Origin { file: file.to_string_lossy().into(), line };
+    Some(Sample { ask, weight: count, source: Source::Log { line, status } })
+}
