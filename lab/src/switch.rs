@@ -134,7 +134,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     let tsubame = tsubame.with_keys_of(&apache);
     let installed = apache.read(&file)?;
     let reading = reading::differences(&installed.tree, &tsubame.tree(&file)?);
-    let networks = Network::pair();
+    let networks = Network::own();
     let endpoints = Endpoints::of(&installed.tree, networks)?;
     let sites = Sites::of(&installed.tree, &endpoints);
 
@@ -154,13 +154,13 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
         sites: &sites,
         scratch: &scratch,
     };
-    let mut pair = start.pair()?;
+    let mut pair = start.pair(true)?;
     let patience = Duration::from_secs(options.timeout);
     let comparison = Comparison { endpoints: &endpoints, sites: &sites, patience };
     let compared = comparison.run(&mut pair, &collected.samples)?;
     let has_cost = options.rounds > 0 && collected.samples.iter().any(|(sample, _)| sample.weight > 0);
     let cost = match has_cost {
-        true => cost::measure_in_turn(&start.pair()?, &endpoints, &collected.samples, options.rounds)?,
+        true => cost::measure_in_turn(&start.pair(false)?, &endpoints, &collected.samples, options.rounds)?,
         false => None,
     };
     let servers = [&apache, &tsubame].map(|program| programs::version_of(&program.path, &["-v"]).unwrap_or_default());

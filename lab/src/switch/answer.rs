@@ -89,6 +89,11 @@ pub(crate) struct Asker {
     clients: BTreeMap<String, Option<Client>>,
 }
 
+/// What decides which connection carries a request.
+fn key(ask: &Ask, address: SocketAddr) -> (SocketAddr, Option<String>) {
+    (address, ask.is_encrypted.then(|| ask.host.clone().unwrap_or_default()))
+}
+
 #[derive(Debug)]
 struct Connection {
     stream: Stream,
@@ -104,8 +109,7 @@ impl Asker {
 
     /// Asks at an address. A kept connection that turns out to be closed is replaced once.
     pub(crate) fn ask(&mut self, ask: &Ask, bytes: &[u8], address: SocketAddr) -> Answer {
-        let name = ask.is_encrypted.then(|| ask.host.clone().unwrap_or_default());
-        let key = (address, name);
+        let key = key(ask, address);
         if let Some(mut connection) = self.kept.remove(&key)
             && connection.is_quiet()
         {
@@ -119,6 +123,11 @@ impl Asker {
         };
         let answer = connection.exchange(ask, bytes, self.patience);
         self.keep(key, connection, answer)
+    }
+
+    /// Whether a connection is kept for such a request that the server has not closed meanwhile.
+    pub(crate) fn has_connection(&mut self, ask: &Ask, address: SocketAddr) -> bool {
+        self.kept.get_mut(&key(ask, address)).is_some_and(Connection::is_quiet)
     }
 
     /// Closes all connections.

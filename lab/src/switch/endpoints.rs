@@ -11,9 +11,12 @@ use crate::machine::error::{Error, Result};
 /// The port of HTTP over TLS.
 pub(crate) const HTTPS: u16 = 443;
 
+/// How many servers run: Apache, Tsubame, and an Apache that is asked a second time.
+pub(crate) const SERVERS: usize = 3;
+
 /// The most addresses of a configuration that have an address of their own: what the last byte of each server's
 /// addresses can tell apart.
-const ADDRESSES_MAX: usize = 100;
+const ADDRESSES_MAX: usize = 80;
 /// How many ports are tried for one that is free at all addresses.
 const TRIES: usize = 200;
 
@@ -71,11 +74,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Those of both servers, which no other run uses: they depend on the number of this process.
-    pub(crate) fn pair() -> [Self; 2] {
+    /// Those of so many servers, which no other run uses: they depend on the number of this process.
+    pub(crate) fn own() -> [Self; SERVERS] {
         let [.., high, low] = std::process::id().to_be_bytes();
         let first = [127, 64 | high & 63, low];
-        [Self { first, offset: 1 }, Self { first, offset: 1 + ADDRESSES_MAX as u8 }]
+        [0, 1, 2].map(|number| Self { first, offset: 1 + number * ADDRESSES_MAX as u8 })
     }
 
     /// The address that stands for one of the configuration.
@@ -90,7 +93,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// It listens nowhere, has too many addresses, or there are no free ports.
-    pub(crate) fn of(tree: &[Directive], networks: [Network; 2]) -> Result<Self> {
+    pub(crate) fn of(tree: &[Directive], networks: [Network; SERVERS]) -> Result<Self> {
         let mut endpoints = Self { hosts: vec![String::new()], ports: BTreeMap::new(), listens: BTreeMap::new() };
         let mut open = Vec::new();
         for listen in all(tree).filter(|directive| directive.is("Listen")) {
@@ -133,8 +136,8 @@ impl Endpoints {
         Ok(endpoints)
     }
 
-    /// A port that is free at all addresses of both servers.
-    fn free_port(&self, networks: [Network; 2]) -> Result<u16> {
+    /// A port that is free at all addresses of all servers.
+    fn free_port(&self, networks: [Network; SERVERS]) -> Result<u16> {
         let ips: Vec<Ipv4Addr> =
             networks.iter().flat_map(|network| (0..self.hosts.len()).map(|address| network.ip(address))).collect();
         let candidate = || TcpListener::bind((ips[0], 0)).and_then(|listener| listener.local_addr()).ok();

@@ -12,11 +12,10 @@ mod rotation;
 mod tally;
 mod time;
 
-pub(crate) use directive::Unreadable;
-pub(crate) use file::{Counts, Line, Lines, Step, read};
+pub(crate) use file::{Step, read};
 pub(crate) use format::LogFormat;
-pub(crate) use guess::{Guess, guess};
-pub(crate) use logged::{Logged, RequestLine};
+pub(crate) use guess::guess;
+pub(crate) use logged::Logged;
 pub(crate) use piped::logged_by;
 pub(crate) use rotation::files_of;
-pub(crate) use tally::{Limits, Request, Statuses, Tallied, Tallies, Tally};
+pub(crate) use tally::{Limits, Request, Tallied, Tally};

@@ -1,11 +1,12 @@
-//! Both servers, started beside the live one from the same configuration.
+//! The servers, started beside the live one from the same configuration: Apache, Tsubame, and a second Apache.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::answer::{Answer, Asker};
 use super::ask::Ask;
 use super::difference::Told;
-use super::endpoints::{Endpoints, Network};
+use super::endpoints::{Endpoints, Network, SERVERS};
 use super::neutral::Neutral;
 use super::private::{Redirections, Writer};
 use super::sites::Sites;
@@ -20,19 +21,23 @@ use crate::machine::identity::Identity;
 use crate::machine::scratch::Scratch;
 use crate::measure::server::Server;
 
-/// One of the two.
+/// One of them.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) directory: PathBuf,
     pub(crate) network: Network,
     neutral: Neutral,
     server: Option<Server>,
+    place: Site,
 }
 
 /// Apache, then Tsubame.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) sides: [Side; 2],
+    /// Another Apache: what it answers differently than the first one is the work of time, of chance, or of the process that
+    /// answers.
+    pub(crate) twin: Option<Side>,
     pub(crate) redirections: Redirections,
     /// Whether the servers believe the addresses of clients that the logs say.
     pub(crate) knows_clients: bool,
@@ -44,17 +49,17 @@ pub(crate) struct Start<'a> {
     pub(crate) programs: [&'a Program; 2],
     pub(crate) installed: &'a Installed,
     pub(crate) endpoints: &'a Endpoints,
-    pub(crate) networks: [Network; 2],
+    pub(crate) networks: [Network; SERVERS],
     pub(crate) sites: &'a Sites,
     pub(crate) scratch: &'a Scratch,
 }
 
 impl Start<'_> {
-    /// Starts both.
+    /// Starts them; the second Apache only if something is to be asked twice.
     ///
     /// # Errors
     /// One does not start: the error has the last lines of its log.
-    pub(crate) fn pair(&self) -> Result<Pair> {
+    pub(crate) fn pair(&self, with_twin: bool) -> Result<Pair> {
         let identity = match Writer::needs_identity(self.installed) {
             true => Some(Identity::make(self.scratch.path())?),
             false => None,
@@ -78,22 +83,19 @@ impl Start<'_> {
             let file = writer.write()?;
             knows_clients = writer.knows_clients();
             redirections.extend(std::mem::take(&mut writer.redirections));
-            let server = self.start(self.programs[at], &file, &directory, &accounting, self.networks[at]);
-            let server = server.context(|| format!("start {}", self.programs[at].path.display()))?;
+            let program = self.programs[at % 2];
+            let place = self.place(&directory, self.networks[at]);
+            let server = self.start(program, &file, &accounting, &place);
+            let server = server.context(|| format!("start {}", program.path.display()))?;
             let neutral = self.neutral(&directory, self.networks[at]);
-            Ok(Side { directory, network: self.networks[at], neutral, server: Some(server) })
+            Ok(Side { directory, network: self.networks[at], neutral, server: Some(server), place })
         };
-        Ok(Pair { sides: [start(0, "apache")?, start(1, "tsubame")?], redirections, knows_clients })
+        let sides = [start(0, "apache")?, start(1, "tsubame")?];
+        let twin = if with_twin { Some(start(2, "apache-twin")?) } else { None };
+        Ok(Pair { sides, twin, redirections, knows_clients })
     }
 
-    fn start(
-        &self,
-        program: &Program,
-        file: &Path,
-        directory: &Path,
-        accounting: &Accounting,
-        network: Network,
-    ) -> Result<Server> {
+    fn start(&self, program: &Program, file: &Path, accounting: &Accounting, place: &Site) -> Result<Server> {
         let defines = program.defines.iter().flat_map(|name| ["-D".to_owned(), name.clone()]);
         let own = ["-f".to_owned(), file.display().to_string(), "-DFOREGROUND".to_owned()];
         let lossy = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
@@ -102,7 +104,12 @@ impl Start<'_> {
             environment: program.environment.iter().map(|(name, value)| (lossy(name), lossy(value))).collect(),
             ..Recipe::default()
         };
-        let site = Site {
+        Server::start(accounting, &allowed_cores()?, &program.path, &recipe, place)
+    }
+
+    /// Where a server runs; its configuration decides everything else.
+    fn place(&self, directory: &Path, network: Network) -> Site {
+        Site {
             documents: directory.to_owned(),
             directory: directory.to_owned(),
             addresses: self.endpoints.all().map(|(endpoint, _)| self.endpoints.socket(endpoint, network)).collect(),
@@ -116,8 +123,7 @@ impl Start<'_> {
             origins: None,
             many: None,
             apache: None,
-        };
-        Server::start(accounting, &allowed_cores()?, &program.path, &recipe, &site)
+        }
     }
 
     /// What the answers of one of them say about its place and its name.
@@ -135,15 +141,26 @@ impl Start<'_> {
 }
 
 impl Side {
+    /// Where it listens.
+    pub(crate) fn socket(&self, endpoints: &Endpoints, ask: &Ask) -> SocketAddr {
+        endpoints.socket(ask.endpoint, self.network)
+    }
+
     /// Asks it, and returns its answer in both forms.
     pub(crate) fn ask(&self, asker: &mut Asker, endpoints: &Endpoints, ask: &Ask, number: Option<usize>) -> Told {
-        let answer = asker.ask(ask, &ask.bytes(number), endpoints.socket(ask.endpoint, self.network));
+        let answer = asker.ask(ask, &ask.bytes(number), self.socket(endpoints, ask));
         self.told(answer)
     }
 
     /// An answer in both forms.
     fn told(&self, answer: Answer) -> Told {
         Told { plain: self.neutral.plain(&answer), answer }
+    }
+
+    /// Returns an error with the last lines of its log if the server is gone.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        let alive = self.server.as_ref().map_or(Ok(()), |server| server.check_alive(&self.place));
+        alive.context(|| format!("ask {}", self.directory.file_name().unwrap_or_default().display()))
     }
 
     /// A text of it in neutral words.
@@ -153,8 +170,9 @@ impl Side {
 }
 
 impl Pair {
-    /// Ends both servers, so that their logs are complete.
+    /// Ends all servers, so that their logs are complete.
     pub(crate) fn stop(&mut self) {
+        self.twin = None;
         for side in &mut self.sides {
             side.server = None;
         }

@@ -49,8 +49,9 @@ struct Told {
     /// The line that decides, and what Tsubame says about the request.
     line: Option<String>,
     verdict: String,
-    /// The shortest request.
+    /// The shortest request, and some others.
     request: String,
+    requests: Vec<String>,
     source: String,
     /// Its bytes, and both answers' heads.
     sent: String,
@@ -233,6 +234,7 @@ fn shown(count: Count) -> String {
 
 fn told(finding: Finding) -> Told {
     let Finding { entry, explanation, requests, weight, examples } = finding;
+    let shown = examples.iter().map(|example| example.ask.shown()).collect();
     let example = examples.into_iter().next();
     let differences = example.iter().flat_map(|example| &example.differences);
     let differences = differences.map(|one| [one.what.to_string(), one.apache.clone(), one.tsubame.clone()]).collect();
@@ -244,6 +246,7 @@ fn told(finding: Finding) -> Told {
         line: explanation.line.clone(),
         verdict: explanation.verdict.clone(),
         request: of(|one| one.ask.shown()),
+        requests: shown,
         source: of(|one| one.source.to_string()),
         sent: of(|one| String::from_utf8_lossy(&one.ask.bytes(None)).into_owned()),
         apache: of(|one| head(&one.apache)),

@@ -10,6 +10,7 @@ mod proxies;
 mod runs;
 mod scripted;
 mod sessions;
+mod switch;
 mod tls;
 mod top;
 mod tune;
