@@ -7,6 +7,7 @@
 mod answer;
 mod ask;
 mod comparison;
+mod copies;
 mod cost;
 mod difference;
 mod endpoints;
@@ -75,13 +76,18 @@ pub(crate) struct SwitchOptions {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     limit: usize,
 
-    /// Run scripts and ask backends, too: each request runs them twice, or more often where answers differ
+    /// Run scripts and ask backends, too: each request runs them twice, or more often where answers differ. As root each server has
+    /// a copy of all files, in memory; databases and backends are the real ones
     #[arg(long)]
     scripts: bool,
 
-    /// Send methods that can change something, too
-    #[arg(long = "unsafe")]
+    /// Send methods that can change something, too: only as root, because each server needs a copy of all files
+    #[arg(long = "unsafe", conflicts_with = "in_place")]
     allows_unsafe: bool,
+
+    /// Let scripts write where they are, without copies
+    #[arg(long)]
+    in_place: bool,
 
     /// How long a server may take to answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -110,6 +116,15 @@ pub(crate) struct SwitchOptions {
     /// Write the report for a browser to a file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl SwitchOptions {
+    /// Whether the servers write to copies of the files. A plain user's scripts write where that user may, unless something is
+    /// sent that is meant to change files.
+    fn has_copies(&self) -> bool {
+        let is_root = rustix::process::geteuid().is_root();
+        self.allows_unsafe || (self.scripts && !self.in_place && is_root)
+    }
 }
 
 /// Which findings make a run fail.
@@ -153,6 +168,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
         networks,
         sites: &sites,
         scratch: &scratch,
+        copies: options.has_copies(),
     };
     let mut pair = start.pair(true)?;
     let patience = Duration::from_secs(options.timeout);

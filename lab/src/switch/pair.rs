@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::answer::{Answer, Asker};
 use super::ask::Ask;
+use super::copies;
 use super::difference::Told;
 use super::endpoints::{Endpoints, Network, SERVERS};
 use super::neutral::Neutral;
@@ -52,6 +53,8 @@ pub(crate) struct Start<'a> {
     pub(crate) networks: [Network; SERVERS],
     pub(crate) sites: &'a Sites,
     pub(crate) scratch: &'a Scratch,
+    /// Whether each has a copy of the file system.
+    pub(crate) copies: bool,
 }
 
 impl Start<'_> {
@@ -99,12 +102,17 @@ impl Start<'_> {
         let defines = program.defines.iter().flat_map(|name| ["-D".to_owned(), name.clone()]);
         let own = ["-f".to_owned(), file.display().to_string(), "-DFOREGROUND".to_owned()];
         let lossy = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
+        let arguments: Vec<String> = own.into_iter().chain(defines).collect();
+        let (path, arguments) = match self.copies {
+            true => copies::wrapped(&program.path, arguments, self.scratch.path())?,
+            false => (program.path.clone(), arguments),
+        };
         let recipe = Recipe {
-            arguments: own.into_iter().chain(defines).collect(),
+            arguments,
             environment: program.environment.iter().map(|(name, value)| (lossy(name), lossy(value))).collect(),
             ..Recipe::default()
         };
-        Server::start(accounting, &allowed_cores()?, &program.path, &recipe, place)
+        Server::start(accounting, &allowed_cores()?, &path, &recipe, place)
     }
 
     /// Where a server runs; its configuration decides everything else.

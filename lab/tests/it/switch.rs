@@ -278,6 +278,29 @@ fn hostile_logs_do_no_harm_and_nothing_is_left() {
 }
 
 #[test]
+fn what_scripts_and_methods_change_is_a_copy() {
+    if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0) {
+        eprintln!("only root can make copies");
+        return;
+    }
+    let Some(site) = Site::new("copies", "") else { return };
+    let effect = site.path("outside/effect");
+    site.write_program(
+        "htdocs/effect.cgi",
+        &format!("#!/bin/sh\necho x >> {0}\necho\nwc -l < {0}\n", effect.display()),
+    );
+    fs::set_permissions(site.path("outside"), fs::Permissions::from_mode(0o777)).expect("a directory for everybody");
+    site.log(&["GET /effect.cgi", "POST /effect.cgi", "DELETE /effect.cgi"]);
+    let report = site.report(None, &["--scripts", "--unsafe"]);
+    assert_eq!(report["asked"]["requests"], 3, "{report:#}");
+    assert_eq!(report["findings"], Value::Array(Vec::new()), "{report:#}");
+    assert!(!effect.exists(), "a script has written where it is");
+    let report = site.report(None, &["--scripts", "--in-place"]);
+    assert_eq!(report["asked"]["requests"], 1, "{report:#}");
+    assert!(effect.exists(), "the script writes where it is told to");
+}
+
+#[test]
 fn what_fails_is_reported() {
     let Some(site) = Site::new("failing", "Nonsense\n") else { return };
     let output = site.switch(None, &[]);
