@@ -20,6 +20,7 @@ mod neutral;
 mod pair;
 mod private;
 mod reading;
+mod reduce;
 mod report;
 mod sites;
 mod sources;

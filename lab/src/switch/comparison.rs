@@ -7,13 +7,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::answer::{Asker, Fault};
-use super::ask::Sample;
+use super::ask::{Ask, Sample};
 use super::difference::{Difference, Told, What, differences, leave_out_what_varies, short};
 use super::endpoints::Endpoints;
 use super::explain::Explanation;
 use super::findings::{Example, Findings};
 use super::pair::{Pair, Side};
 use super::private::Writer;
+use super::reduce::reduced;
 use super::sites::Sites;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
@@ -27,6 +28,9 @@ const ASKED_AGAIN: usize = 64;
 
 /// How often a script is asked again, as long as its answers differ.
 const SCRIPTS_ASKED: usize = 5;
+
+/// How many findings are reduced.
+const REDUCED_MAX: usize = 50;
 
 /// The most lines of access logs that are compared, so that their memory is bounded.
 const LINES_MAX: usize = 2_000_000;
@@ -94,6 +98,7 @@ impl Comparison<'_> {
         }
         self.ask_again(pair, &mut again, doubtful, &mut compared);
         bar.finish_and_clear();
+        self.reduce(pair, &mut compared.findings);
         drop((askers, again));
         pair.stop();
         self.compare_logs(pair, samples, &mut compared);
@@ -153,8 +158,37 @@ impl Comparison<'_> {
             }
             compared.differing.insert(number);
             let (ask, source) = (sample.0.ask.clone(), sample.0.source.clone());
-            let example = Example { ask, source, apache, tsubame, differences };
+            let example = Example { ask, source, apache, tsubame, differences, errors: Default::default() };
             compared.findings.add(&sample.0, &sample.1, example);
+        }
+    }
+
+    /// Finds the smallest request for each unexplained finding, and what both servers write into their error logs about it. What
+    /// runs scripts is left as it is.
+    fn reduce(&self, pair: &Pair, findings: &mut Findings) {
+        let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
+        let unexplained = findings.unexplained().filter(|finding| !finding.explanation.runs);
+        for example in unexplained.take(REDUCED_MAX).filter_map(|finding| finding.examples.first_mut()) {
+            let mut ask_both = |ask: &Ask| {
+                let mut side = |at: usize| pair.sides[at].ask(&mut askers[at], self.endpoints, ask, None);
+                [side(0), side(1)]
+            };
+            let whats: Vec<What> = example.differences.iter().map(|difference| difference.what.clone()).collect();
+            let shows = |ask: &Ask| {
+                let [apache, tsubame] = ask_both(ask);
+                let found = differences(&ask.method, &apache, &tsubame);
+                found.iter().map(|difference| difference.what.clone()).collect::<Vec<_>>() == whats
+            };
+            let small = reduced(&example.ask, shows);
+            let before = pair.sides.each_ref().map(Side::errors);
+            let [apache, tsubame] = ask_both(&small);
+            let differences = differences(&small.method, &apache, &tsubame);
+            if differences.iter().map(|difference| &difference.what).eq(&whats) {
+                (example.ask, example.apache, example.tsubame, example.differences) =
+                    (small, apache, tsubame, differences);
+            }
+            let after = pair.sides.each_ref().map(Side::errors);
+            example.errors = [0, 1].map(|at| after[at].get(before[at].len()..).unwrap_or_default().to_owned());
         }
     }
 
@@ -178,6 +212,7 @@ impl Comparison<'_> {
                     apache: Told::default(),
                     tsubame: Told::default(),
                     differences: vec![difference],
+                    errors: Default::default(),
                 };
                 compared.findings.add(sample, explanation, example);
             }

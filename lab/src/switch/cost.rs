@@ -137,9 +137,11 @@ fn mix(samples: &[Explained]) -> Option<(Place, Vec<&Ask>, [u64; 2])> {
         passed += weight;
         due.extend((before..passed * count / own).map(|turn| (turn, *ask)));
     }
-    // A step that has no divisor in common with the length visits every place once.
-    let length = due.len() as u64;
-    let mixed = (0..length).map(|turn| due[(turn * 1_000_003 % length.max(1)) as usize].1).collect();
+    // A long step that has no divisor in common with the length visits every place once, and neighbours far apart.
+    let length = due.len();
+    let is_coprime = |step: &usize| (2..=*step).all(|by| !step.is_multiple_of(by) || !length.is_multiple_of(by));
+    let step = (length * 618 / 1000..length).find(is_coprime).unwrap_or(1);
+    let mixed = (0..length).map(|turn| due[turn * step % length].1).collect();
     Some((place, mixed, [own, all]))
 }
 

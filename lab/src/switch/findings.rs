@@ -22,6 +22,8 @@ pub(crate) struct Example {
     pub(crate) apache: Told,
     pub(crate) tsubame: Told,
     pub(crate) differences: Vec<Difference>,
+    /// What Apache and Tsubame wrote into their error logs about the request.
+    pub(crate) errors: [String; 2],
 }
 
 /// A finding.
@@ -120,6 +122,11 @@ impl Findings {
         }
     }
 
+    /// The findings that nothing explains, for a second look at their requests.
+    pub(crate) fn unexplained(&mut self) -> impl Iterator<Item = &mut Finding> {
+        self.found.values_mut().filter(|finding| finding.entry.is_none())
+    }
+
     /// The findings: those without an entry first, and then by weight.
     pub(crate) fn sorted(self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.found.into_values().collect();
@@ -174,7 +181,14 @@ mod tests {
             let sample = Sample { ask: ask(line), weight: 3, source: source.clone() };
             let difference = Difference { what, apache: apache.to_owned(), tsubame: tsubame.to_owned() };
             let (apache, tsubame) = (told(200), told(200));
-            let example = Example { ask: ask(line), source, apache, tsubame, differences: vec![difference] };
+            let example = Example {
+                ask: ask(line),
+                source,
+                apache,
+                tsubame,
+                differences: vec![difference],
+                errors: Default::default(),
+            };
             let explanation = Explanation { line: Some(decides.to_owned()), ..Explanation::default() };
             findings.add(&sample, &Rc::new(explanation), example);
         };

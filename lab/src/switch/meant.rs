@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::answer::Answer;
 use super::ask::Ask;
 use super::difference::{Difference, Told, What};
 use super::explain::Explanation;
@@ -80,14 +81,40 @@ const MEANT: &[Meant] = &[
     },
     Meant { entry: "The status page", is_it: |case| case.difference.what == What::Body && case.is_made_by("status") },
     Meant {
+        entry: "The length of a short CGI answer",
+        is_it: |case| {
+            case.difference.what == What::Length && case.explanation.runs && case.difference.apache == "not told"
+        },
+    },
+    Meant {
+        entry: "A very short answer of a script",
+        is_it: |case| {
+            let is_coding = |name: &str| matches!(name, "content-encoding" | "vary" | "etag");
+            let Answer { length, body, .. } = &case.tsubame.answer;
+            let is_short = *length < VERY_SHORT && body.len() as u64 == *length;
+            is_short && case.explanation.runs && matches!(&case.difference.what, What::Field(name) if is_coding(name))
+        },
+    },
+    Meant {
         entry: "Blanks in a list of ranges",
         is_it: |case| case.difference.what == What::Status && case.statuses() == (200, 206) && case.has("range"),
     },
 ];
 
+/// What compression adds to an answer, in bytes: a shorter one is not worth compressing.
+const VERY_SHORT: u64 = 128;
+
 /// The entry of a difference that is meant.
 pub(crate) fn entry(case: &Case<'_>) -> Option<&'static str> {
     MEANT.iter().find(|meant| (meant.is_it)(case)).map(|meant| meant.entry)
+}
+
+/// Where to look for the reason of a difference that no entry explains.
+pub(crate) fn hint(explanation: &Explanation) -> Option<&'static str> {
+    let is_php = explanation.module.as_deref().is_some_and(|module| module.ends_with("php"));
+    is_php.then_some(
+        "PHP runs as php-cgi under Tsubame, and some applications ask which program they are in (PHP_SAPI): docs/php.md",
+    )
 }
 
 #[cfg(test)]

@@ -171,6 +171,23 @@ impl Side {
         alive.context(|| format!("ask {}", self.directory.file_name().unwrap_or_default().display()))
     }
 
+    /// Its error log so far, without what belongs to a moment; the last of it, if it is long.
+    pub(crate) fn errors(&self) -> String {
+        let text = std::fs::read(self.directory.join("error.log")).unwrap_or_default();
+        let lines = String::from_utf8_lossy(&text);
+        let message = |line: &str| {
+            // Behind the time, the module, the process, and the client.
+            let mut rest = line;
+            let mut module = "";
+            while let Some((part, behind)) = rest.strip_prefix('[').and_then(|part| part.split_once("] ")) {
+                module = if part.contains(':') && !part.contains(' ') { part } else { module };
+                rest = behind;
+            }
+            format!("[{module}] {}\n", self.neutral(rest))
+        };
+        lines.lines().map(message).collect()
+    }
+
     /// A text of it in neutral words.
     pub(crate) fn neutral(&self, text: &str) -> String {
         self.neutral.text(text).into_owned()

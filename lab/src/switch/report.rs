@@ -7,11 +7,13 @@ use serde::Serialize;
 
 use super::comparison::Compared;
 use super::cost::Cost;
-use super::difference::What;
+use super::difference::{Difference, What};
 use super::findings::{Count, Example, Finding};
+use super::meant;
 use super::pair::Pair;
 use super::private::Redirection;
 use super::reading::Misread;
+use super::reduce::anonymous;
 use super::sources::Collected;
 use crate::machine::error::{Context as _, Result};
 use crate::screen::style;
@@ -57,6 +59,12 @@ struct Told {
     sent: String,
     apache: String,
     tsubame: String,
+    /// What they wrote into their error logs.
+    errors: [String; 2],
+    /// Where the reason may be, if nothing explains the finding.
+    hint: Option<&'static str>,
+    /// A nameless case to send to the authors, if nothing explains the finding.
+    case: Option<String>,
 }
 
 impl Report {
@@ -176,6 +184,13 @@ impl Report {
             for (name, text) in sides {
                 let _ = write!(page, "<h3>{name}</h3>\n<pre>{}</pre>\n", escape(text));
             }
+            if let Some(case) = &finding.case {
+                let _ = write!(
+                    page,
+                    "<details><summary>A nameless case to send</summary><pre>{}</pre></details>\n",
+                    escape(case)
+                );
+            }
         }
         if let Some(cost) = &self.cost {
             let _ = write!(page, "<h2>Cost</h2>\n<p>{}</p>\n{}", escape(&cost.verdict()), cost.table().to_html());
@@ -209,7 +224,8 @@ impl Told {
         let is_named = |line: &&String| line.rsplit('/').next().is_some_and(|end| self.verdict.contains(end));
         let line = self.line.as_ref().filter(|line| !is_named(line));
         let line = line.map(|line| format!(" ({line})")).unwrap_or_default();
-        format!("{entry}Tsubame: {}{line}. Shortest request from {}.", self.verdict, self.source)
+        let hint = self.hint.map(|hint| format!(" {hint}.")).unwrap_or_default();
+        format!("{entry}Tsubame: {}{line}. Shortest request from {}.{hint}", self.verdict, self.source)
     }
 
     fn write(&self, number: usize, out: &mut String) {
@@ -218,6 +234,11 @@ impl Told {
         let _ = writeln!(out, "{heading}\n   {}\n   {}", self.request, self.about());
         for [what, apache, tsubame] in &self.differences {
             let _ = writeln!(out, "   {what}\n     Apache   {apache}\n     Tsubame  {tsubame}");
+        }
+        let [apache, tsubame] = &self.errors;
+        if apache != tsubame {
+            let shown = |text: &str| text.lines().next().unwrap_or("nothing").to_owned();
+            let _ = writeln!(out, "   error log\n     Apache   {}\n     Tsubame  {}", shown(apache), shown(tsubame));
         }
         out.push('\n');
     }
@@ -251,7 +272,31 @@ fn told(finding: Finding) -> Told {
         sent: of(|one| String::from_utf8_lossy(&one.ask.bytes(None)).into_owned()),
         apache: of(|one| head(&one.apache)),
         tsubame: of(|one| head(&one.tsubame)),
+        errors: example.as_ref().map(|one| one.errors.clone()).unwrap_or_default(),
+        hint: meant::hint(&explanation).filter(|_| entry.is_none()),
+        case: example.as_ref().filter(|_| entry.is_none()).map(case),
     }
+}
+
+/// A case for the authors: the request without names, what differs, and the error logs. Bodies are not shown.
+fn case(example: &Example) -> String {
+    let sent = String::from_utf8_lossy(&anonymous(&example.ask).bytes(None)).into_owned();
+    let host = example.ask.host.as_deref().filter(|host| !host.is_empty());
+    let nameless = |text: &str| host.map_or_else(|| text.to_owned(), |host| text.replace(host, "www.example.org"));
+    let mut text = sent;
+    for Difference { what, apache, tsubame } in &example.differences {
+        let (apache, tsubame) = match what {
+            What::Body | What::AccessLog => ("…".to_owned(), "…".to_owned()),
+            _ => (nameless(apache), nameless(tsubame)),
+        };
+        let _ = writeln!(text, "{what}: Apache: {apache}; Tsubame: {tsubame}");
+    }
+    for (name, errors) in
+        ["Apache", "Tsubame"].into_iter().zip(&example.errors).filter(|(_, errors)| !errors.is_empty())
+    {
+        let _ = write!(text, "{name}'s error log:\n{}", nameless(errors));
+    }
+    text
 }
 
 /// The most of a body that the report shows, in characters.

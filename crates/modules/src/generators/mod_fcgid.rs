@@ -472,6 +472,8 @@ fn class(request: &Request, file: &str, wrapper: Option<Vec<String>>) -> Option<
         settings,
     };
     let timeout = options.map_or_else(|| conf.io(), |options| options.io);
-    let caller = Caller { accounts: accounts_for_scripts(request), ..Caller::new("fcgid", &TIMEOUT_MESSAGE, timeout) };
+    let accounts = accounts_for_scripts(request);
+    // Unlike the modules of httpd itself, mod_fcgid sends the length that a script tells.
+    let caller = Caller { accounts, trusts_length: true, ..Caller::new("fcgid", &TIMEOUT_MESSAGE, timeout) };
     Some((class, caller))
 }

@@ -14,6 +14,7 @@ my $request = FCGI::Request();
 my %answers = (
     status => "Status: 418 Teapot\n\nt", location => "Location: http://h.example/\n\n", local => "Location: /a.fcgi/again\n\n",
     fields => "X-A: 1\nX-A: 2\nSet-Cookie: a=1\nSet-Cookie: b=2\nETag: \"e\"\n\nx", none => "", gone => "Status: 404 Gone\n\nmine",
+    length => "Content-Length: 3\n\nabc", announced => "Content-Length: 165260\n\n",
 );
 while ($request->Accept() >= 0) {
     my $answer = $answers{$ENV{QUERY_STRING}};
@@ -80,4 +81,8 @@ fn applications_are_told_and_answer_as_under_apache() {
         entry: "The length of a short CGI answer",
     });
     compare(NAME, build, &configuration, &cases, &framing);
+    // The length that a script tells is that of the answer, also if there is no body, as for HEAD.
+    let mut cases = gets(&["/a.fcgi?length"]);
+    cases.extend(["HEAD /a.fcgi?length", "HEAD /a.fcgi?announced"].map(|line| case(line, "", "")));
+    compare(&format!("{NAME}: lengths"), build, &configuration, &cases, &[]);
 }
