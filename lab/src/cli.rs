@@ -65,6 +65,7 @@ pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Cli, (cl
 
 const FIRST_STEPS: &str = "\
 First steps:
+  tsubame-lab switch                       does Tsubame answer as your Apache does? (docs/switch.md)
   tsubame-lab doctor                       what is installed here, what is missing
   tsubame-lab run http --quick             one short round of everything: a look, not a result
   tsubame-lab run http --out bench         the real thing, with raw data and bench/report.md

@@ -145,6 +145,14 @@ impl Comparison<'_> {
                     break;
                 }
             }
+            if different.iter().any(|difference| difference.what == What::Persistence) {
+                // The limit of requests of a connection may have ended one: on new ones the request alone decides.
+                let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
+                let [apache, tsubame] = self.ask(pair, &mut askers, sample, None);
+                if apache.answer.keeps == tsubame.answer.keeps {
+                    different.retain(|difference| difference.what != What::Persistence);
+                }
+            }
             if !varying.is_empty() {
                 compared.differing.insert(number);
             }

@@ -9,6 +9,7 @@ use super::ask::Ask;
 use super::comparison::Explained;
 use super::endpoints::{Endpoint, Endpoints};
 use super::pair::Pair;
+use super::sources::Busiest;
 use crate::compare::{Calm, FIGURES, Measured, measure};
 use crate::load::Plan;
 use crate::load::plan::Request;
@@ -196,11 +197,27 @@ impl Cost {
         table
     }
 
-    /// Requests that a core of each server answers in a second, with the interval of the rounds.
-    pub(crate) fn capacity(&self) -> [Option<(f64, [f64; 2])>; 2] {
-        let told = |values: &[f64]| Some((median(values)?, interval(values)?));
-        let figure = self.figures.first();
-        [figure.and_then(|one| told(&one.apache)), figure.and_then(|one| told(&one.tsubame))]
+    /// What the busiest minute of the logs needs of each server, as far as the rounds are certain.
+    pub(crate) fn needed(&self, busiest: &Busiest) -> Vec<String> {
+        let Some(answers) = self.figures.first() else { return Vec::new() };
+        let rate = busiest.rate;
+        let mut told = vec![format!("In their busiest minute the logs have {rate:.1} requests a second.")];
+        for (name, values) in [("Apache", &answers.apache), ("Tsubame", &answers.tsubame)] {
+            // The share of one core: requests a second, by those that a second of CPU time answers.
+            if let Some([low, high]) = interval(values) {
+                let [least, most] = [rate / high, rate / low].map(|share| share * 100.0);
+                told.push(format!(
+                    "{name} needs between {least:.2} % and {most:.2} % of a core for that, if all are like these."
+                ));
+            }
+        }
+        if let Some(concurrency) = busiest.concurrency {
+            told.push(format!(
+                "On average {concurrency:.1} of them were under way at a time, each of which takes a worker (MaxRequestWorkers) under \
+                 prefork and worker."
+            ));
+        }
+        told
     }
 }
 

@@ -14,7 +14,7 @@ use super::pair::Pair;
 use super::private::Redirection;
 use super::reading::Misread;
 use super::reduce::anonymous;
-use super::sources::Collected;
+use super::sources::{Busiest, Collected};
 use crate::machine::error::{Context as _, Result};
 use crate::screen::style;
 use crate::screen::text::{counted, grouped};
@@ -36,6 +36,7 @@ pub(crate) struct Report {
     not_asked: BTreeMap<String, Count>,
     log_lines: u64,
     cost: Option<Cost>,
+    busiest: Option<Busiest>,
     redirections: Vec<Redirection>,
     notes: Vec<String>,
 }
@@ -93,6 +94,7 @@ impl Report {
         Self {
             servers,
             cost,
+            busiest: collected.busiest,
             asked: findings.asked,
             same: findings.same,
             dropped: findings.dropped,
@@ -129,6 +131,8 @@ impl Report {
         }
         if let Some(cost) = &self.cost {
             let _ = writeln!(out, "{}\n{}", style::heading(&cost.verdict()), cost.table().to_screen());
+            out.extend(self.about_cost().iter().map(|line| format!("  {line}\n")));
+            out.push('\n');
         }
         let mut section = |heading: &str, lines: Vec<String>| {
             if !lines.is_empty() {
@@ -170,6 +174,19 @@ impl Report {
         }
     }
 
+    /// What the figures of the cost are about, what they mean for the busiest minute, and reasons to doubt them.
+    fn about_cost(&self) -> Vec<String> {
+        let Some(cost) = &self.cost else { return Vec::new() };
+        let [own, all] = cost.lines;
+        let share = format!("{} of {} lines", grouped(own as f64), grouped(all as f64));
+        let mut told = vec![format!(
+            "Measured with the requests of {share}, in proportion; the figures of the first round are cold."
+        )];
+        told.extend(self.busiest.iter().flat_map(|busiest| cost.needed(busiest)));
+        told.extend(cost.doubts.iter().cloned());
+        told
+    }
+
     /// For a browser.
     pub(crate) fn page(&self) -> String {
         use crate::machine::host::{self, Host};
@@ -194,6 +211,7 @@ impl Report {
         }
         if let Some(cost) = &self.cost {
             let _ = write!(page, "<h2>Cost</h2>\n<p>{}</p>\n{}", escape(&cost.verdict()), cost.table().to_html());
+            page += &html::unordered("list", &self.about_cost());
         }
         let lines = |counts: &BTreeMap<String, Count>| -> Vec<String> {
             counts.iter().map(|(why, count)| format!("{} {why}", shown(*count))).collect()
