@@ -59,8 +59,7 @@ pub(crate) static PAGE: HelpPage = HelpPage {
     purpose: "why a request is answered as it is",
     usage: &[
         "explain {} [options] URL",
-        "explain {} --mpm | --config",
-        "explain {} --each",
+        "explain {} --mpm | --config | --each",
         "ctl explain [options] URL            ask the running server instead",
     ],
     brief: &CONFIGURATION,

@@ -1,6 +1,7 @@
 //! `tsubame explain` predicts what the server does.
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -315,4 +316,38 @@ fn https() {
     assert_eq!((&explained["answer"]["status"], &explained["warning"]), (&200.into(), &Value::Null), "{explained:#}");
     let (output, _, status) = explain(&site, &[&format!("http://{to}/")]);
     assert!(status == Some(0) && output.contains(&format!("connections to {to} are https, not http")), "{output}");
+}
+
+/// `--each` answers one line after the other, and goes on after one that is no question.
+#[test]
+fn many_requests_are_explained_one_by_one() {
+    let site = Site::new();
+    site.page("a.txt", "a");
+    site.program("b.cgi", "#!/bin/sh\necho\n");
+    site.configure(Mpm::Percore, "LoadModule cgi_module modules/mod_cgi.so\n<Directory ${DOCS}>\nOptions +ExecCGI\nAddHandler cgi-script .cgi\n</Directory>\n");
+    let questions = [
+        r#"{"url": "http://localhost/a.txt"}"#,
+        r#"{"url": "/b.cgi", "method": "POST", "headers": [["X", "y"]], "from": "192.0.2.1"}"#,
+        "nonsense",
+        r#"{"url": "/none", "from": "nobody"}"#,
+        r#"{"url": "/none", "host": ""}"#,
+    ];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
+    command.args(["explain", "--each", "-d", site.path(), "-f", "conf/httpd.conf"]);
+    let mut process =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("tsubame");
+    let mut input = process.stdin.take().expect("input");
+    input.write_all(format!("{}\n", questions.join("\n")).as_bytes()).expect("questions");
+    drop(input);
+    let output = process.wait_with_output().expect("output");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(answers.len(), questions.len(), "{text}");
+    assert_eq!(answers[0]["answer"]["status"], 200, "{text}");
+    assert_eq!(answers[0]["answer"]["runs"], false, "{text}");
+    assert_eq!(answers[1]["answer"]["runs"], true, "{text}");
+    for broken in [2, 3] {
+        assert!(answers[broken]["error"].is_string(), "{text}");
+    }
+    assert_eq!(answers[4]["answer"]["status"], 404, "HTTP/1.0 needs no host: {text}");
 }
