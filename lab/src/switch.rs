@@ -77,6 +77,10 @@ pub(crate) struct SwitchOptions {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     limit: usize,
 
+    /// Send every line of the logs, in their order, so many times as fast as they came: 1 is their own pace
+    #[arg(long, value_name = "TIMES", value_parser = speed)]
+    speed: Option<f64>,
+
     /// Run scripts and ask backends, too: each request runs them twice, or more often where answers differ. As root each server has
     /// a copy of all files, in memory; databases and backends are the real ones
     #[arg(long)]
@@ -137,6 +141,13 @@ enum FailOn {
     Any,
     /// None
     Never,
+}
+
+fn speed(text: &str) -> std::result::Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|times| (0.001..=1e6).contains(times))
+        .ok_or_else(|| "a number from 0.001 to 1000000".to_owned())
 }
 
 /// Runs `tsubame-lab switch`.

@@ -1,6 +1,7 @@
 //! A request to ask both servers.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::endpoints::Endpoint;
 use super::private::CLIENT_FIELD;
@@ -43,6 +44,8 @@ pub(crate) struct Sample {
     pub(crate) ask: Ask,
     /// How many lines of a log it stands for.
     pub(crate) weight: u64,
+    /// When it is sent, after the first one; none if that does not matter.
+    pub(crate) due: Option<Duration>,
     pub(crate) source: Source,
 }
 

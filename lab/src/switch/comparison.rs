@@ -52,6 +52,8 @@ pub(crate) struct Compared {
     pub(crate) varying: BTreeMap<What, u64>,
     /// Lines of access logs that were compared.
     pub(crate) lines: u64,
+    /// How late a request was sent at most, if requests were due.
+    pub(crate) latest: Duration,
     /// The numbers of requests whose answers differ, or vary: their lines do, too.
     differing: BTreeSet<usize>,
 }
@@ -77,8 +79,12 @@ impl Comparison<'_> {
         let bar = progress::bar(samples.len());
         progress::announce(&bar, &format!("asking {} requests", samples.len()));
         let mut doubtful = Vec::new();
+        let began = Instant::now();
         for (number, sample) in samples.iter().enumerate() {
             interrupt::check()?;
+            if let Some(due) = sample.0.due {
+                compared.latest = compared.latest.max(wait_until(began, due)?);
+            }
             let [apache, tsubame] = self.ask(pair, &mut askers, sample, Some(number));
             for (side, told) in pair.sides.iter().zip([&apache, &tsubame]) {
                 if told.answer.fault == Some(Fault::NoConnection) {
@@ -226,6 +232,20 @@ impl Comparison<'_> {
             }
         }
     }
+}
+
+/// Waits until a request is due, and returns how late it is.
+fn wait_until(began: Instant, due: Duration) -> Result<Duration> {
+    const LOOK: Duration = Duration::from_millis(100);
+    loop {
+        interrupt::check()?;
+        let left = due.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        sleep(left.min(LOOK));
+    }
+    Ok(began.elapsed().saturating_sub(due))
 }
 
 /// The lines of an access log, by the number of the request.

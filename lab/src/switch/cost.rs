@@ -235,7 +235,7 @@ mod tests {
     fn a_mix_has_each_request_by_its_weight() {
         let sample = |line: &str, weight: u64| {
             let source = Source::Given(Origin { file: "x".into(), line: 1 });
-            (Sample { ask: ask(line), weight, source }, Rc::new(Explanation::default()))
+            (Sample { ask: ask(line), weight, due: None, source }, Rc::new(Explanation::default()))
         };
         let samples = [sample("GET /often", 750), sample("GET /rarely", 250), sample("GET /never", 0)];
         let (_, mixed, lines) = mix(&samples).unwrap();

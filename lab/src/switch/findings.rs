@@ -178,7 +178,7 @@ mod tests {
         let mut findings = Findings::default();
         let mut add = |line: &str, what: What, apache: &str, tsubame: &str, decides: &str| {
             let source = Source::Given(Origin { file: "x".into(), line: 1 });
-            let sample = Sample { ask: ask(line), weight: 3, source: source.clone() };
+            let sample = Sample { ask: ask(line), weight: 3, due: None, source: source.clone() };
             let difference = Difference { what, apache: apache.to_owned(), tsubame: tsubame.to_owned() };
             let (apache, tsubame) = (told(200), told(200));
             let example = Example {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -18,6 +19,9 @@ use super::sources::{Busiest, Collected};
 use crate::machine::error::{Context as _, Result};
 use crate::screen::style;
 use crate::screen::text::{counted, grouped};
+
+/// A request that is sent later than this behind its time is worth a note.
+const LATE: Duration = Duration::from_millis(500);
 
 /// Everything that was found.
 #[derive(Debug, Serialize)]
@@ -78,13 +82,19 @@ impl Report {
         pair: &Pair,
         misread: Vec<Misread>,
     ) -> Self {
-        let Compared { findings, varying, lines, .. } = compared;
+        let Compared { findings, varying, lines, latest, .. } = compared;
         let mut not_asked: BTreeMap<String, Count> =
             collected.unsendable.iter().map(|(why, count)| (why.told().to_owned(), *count)).collect();
         if collected.scripts.requests > 0 {
             not_asked.insert("would run a script or ask a backend (--scripts)".to_owned(), collected.scripts);
         }
         let mut notes = collected.notes.clone();
+        if latest > LATE {
+            notes.push(format!(
+                "Requests were sent up to {:.1} s late: the servers did not keep up with the pace",
+                latest.as_secs_f64()
+            ));
+        }
         if !pair.knows_clients {
             notes.push(
                 "Without mod_remoteip all clients are at the loopback address, so what depends on it is not compared"

@@ -102,6 +102,11 @@ impl Collected {
     pub(crate) fn add(&mut self, sample: Sample) {
         self.found.push(sample);
     }
+
+    /// Adds some.
+    fn add_all(&mut self, samples: impl IntoIterator<Item = Sample>) {
+        self.found.extend(samples);
+    }
 }
 
 /// Leaves out what must not be sent: what could change something, what is no request, and what runs scripts, unless the
@@ -115,7 +120,7 @@ pub(crate) fn keep_harmless(
     let mut known = HashSet::new();
     for sample in std::mem::take(&mut collected.found) {
         interrupt::check()?;
-        if collected.samples.len() >= options.limit || !known.insert(sample.ask.clone()) {
+        if collected.samples.len() >= options.limit || (sample.due.is_none() && !known.insert(sample.ask.clone())) {
             continue;
         }
         if let Some(why) = sample.ask.refusal(options.allows_unsafe) {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -107,12 +108,17 @@ impl Site {
 
     /// Runs `switch` with another program in tsubame's place, if one is given.
     fn switch(&self, tsubame: Option<&Path>, arguments: &[&str]) -> Output {
+        self.command(tsubame, arguments).output().expect("the laboratory")
+    }
+
+    fn command(&self, tsubame: Option<&Path>, arguments: &[&str]) -> Command {
         let own = Path::new(LAB).with_file_name("tsubame");
         assert!(own.exists(), "cargo build -p tsubame");
         let mut command = Command::new(LAB);
         command.args(["switch", "--rounds", "0", "--json", "-f"]).arg(self.path("httpd.conf"));
         command.arg("--tsubame").arg(tsubame.unwrap_or(&own)).args(arguments);
-        command.env("TMPDIR", self.path("scratch")).output().expect("the laboratory")
+        command.env("TMPDIR", self.path("scratch"));
+        command
     }
 
     /// Runs `switch` on the log, and returns the report.
@@ -298,6 +304,29 @@ fn what_scripts_and_methods_change_is_a_copy() {
     let report = site.report(None, &["--scripts", "--in-place"]);
     assert_eq!(report["asked"]["requests"], 1, "{report:#}");
     assert!(effect.exists(), "the script writes where it is told to");
+}
+
+#[test]
+fn an_interrupt_ends_the_replay_and_leaves_nothing() {
+    let Some(site) = Site::new("interrupted", "") else { return };
+    site.write("htdocs/here.txt", "here");
+    site.log(&["GET /here.txt", "GET /here.txt"]);
+    let log = fs::read_to_string(site.path("logs/access.log")).expect("the log");
+    // The second line comes an hour later.
+    let line = log.lines().next().unwrap_or_default();
+    site.write("logs/access.log", &format!("{line}\n{}\n", line.replace(":18:00:00", ":19:00:00")));
+    let mut command = site.command(None, &["--from", "logs", "--speed", "1"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the laboratory");
+    let said = BufReader::new(child.stderr.take().expect("messages"));
+    let asks = said.lines().map_while(Result::ok).find(|line| line.contains("asking 2 requests"));
+    assert!(asks.is_some(), "it does not begin");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
+    assert_eq!(child.wait().expect("its end").code(), Some(1));
+    let left = fs::read_dir(site.path("scratch")).expect("a directory").flatten().map(|entry| entry.path());
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "nothing is left");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|process| process.path());
+    let works_here = |path: &PathBuf| fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(&site.0));
+    assert_eq!(processes.filter(works_here).collect::<Vec<_>>(), Vec::<PathBuf>::new(), "no server is left");
 }
 
 #[test]

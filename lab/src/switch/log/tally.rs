@@ -82,6 +82,24 @@ pub(crate) struct Tallied {
     pub mean_bytes: Option<u64>,
 }
 
+impl Tallied {
+    /// A request that occurred once.
+    pub(crate) fn once<Value: AsRef<[u8]>>(request: &Request<'_, Value>, line: u64, status: Option<u16>) -> Self {
+        let mut statuses = Statuses::default();
+        status.into_iter().for_each(|status| statuses.add(status));
+        Self {
+            method: request.method.to_vec(),
+            target: request.target.to_vec(),
+            host: request.host.map(<[u8]>::to_vec),
+            fields: request.fields.iter().map(|(name, value)| ((*name).to_owned(), value.as_ref().to_vec())).collect(),
+            count: 1,
+            first_line: line,
+            statuses,
+            mean_bytes: None,
+        }
+    }
+}
+
 /// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tallies {

@@ -29,7 +29,7 @@ pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) {
             for (target, what) in targets(directive) {
                 if let Some(ask) = given.ask(number, &target) {
                     let source = Source::Configuration(directive.origin.clone(), what);
-                    collected.add(Sample { ask, weight: 0, source });
+                    collected.add(Sample { ask, weight: 0, due: None, source });
                 }
             }
         }

@@ -9,6 +9,6 @@ pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) {
         let Some(documents) = &site.documents else { continue };
         let Some(ask) = given.ask(number, "/") else { continue };
         let file = documents.display().to_string();
-        collected.add(Sample { ask, weight: 0, source: Source::File(file, "the document root") });
+        collected.add(Sample { ask, weight: 0, due: None, source: Source::File(file, "the document root") });
     }
 }

@@ -65,8 +65,12 @@ struct Reading<'g> {
     tally: Tally,
     files: Vec<PathBuf>,
     malformed: u64,
+    /// Lines that are not replayed.
+    left_out: u64,
     minutes: BTreeMap<i64, Minute>,
     has_durations: bool,
+    /// Each line, with its time in microseconds, if all are replayed.
+    replayed: Option<Vec<(i64, Tallied)>>,
 }
 
 /// Adds the requests of all logs, the most frequent first.
@@ -78,8 +82,10 @@ pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) -> Result<()
         tally: Tally::new(Limits::default()),
         files: Vec::new(),
         malformed: 0,
+        left_out: 0,
         minutes: BTreeMap::new(),
         has_durations: false,
+        replayed: given.options.speed.map(|_| Vec::new()),
     };
     let found: Vec<(usize, Vec<PathBuf>)> = logs
         .iter()
@@ -238,7 +244,14 @@ impl Reading<'_> {
         fields.extend(logged.fields.iter().cloned());
         let host = logged.host.as_deref();
         let request = Request { method: request.method, target: &request.target, host, fields: &fields };
-        self.tally.add(&request, line, logged.status, logged.bytes);
+        match (&mut self.replayed, logged.time) {
+            (None, _) => self.tally.add(&request, line, logged.status, logged.bytes),
+            (Some(replayed), Some(time)) if replayed.len() < self.given.options.limit => {
+                replayed.push((time, Tallied::once(&request, line, logged.status)));
+            }
+            // What has no time, or is beyond the limit, is told at the end.
+            (Some(_), _) => self.left_out += 1,
+        }
     }
 
     fn finish(self, collected: &mut Collected) {
@@ -259,9 +272,21 @@ impl Reading<'_> {
             concurrency: self.has_durations.then(|| minute.busy.as_secs_f64() / 60.0),
         });
         for request in tallies.requests {
-            if let Some(sample) = sample(self.given, &self.files, request) {
-                collected.add(sample);
+            collected.add_all(sample(self.given, &self.files, request));
+        }
+        if let (Some(mut replayed), Some(speed)) = (self.replayed, self.given.options.speed) {
+            // Lines are written when requests end, and logs of several hosts are read one after the other.
+            replayed.sort_by_key(|(time, _)| *time);
+            let first = replayed.first().map_or(0, |(time, _)| *time);
+            for (time, request) in replayed {
+                let due = Duration::from_micros((time - first).unsigned_abs()).div_f64(speed);
+                let sample = sample(self.given, &self.files, request);
+                collected.add_all(sample.map(|sample| Sample { due: Some(due), ..sample }));
             }
+        }
+        if self.left_out > 0 {
+            let lines = self.left_out;
+            collected.notes.push(format!("{lines} lines are not replayed: they have no time, or are beyond --limit"));
         }
     }
 }
@@ -306,5 +331,5 @@ fn sample(given: &Given<'_>, files: &[PathBuf], request: Tallied) -> Option<Samp
     let mut logged = statuses.iter();
     let status = logged.next().filter(|_| statuses.iter().count() == 1).map(|(status, _)| status);
     let line = Origin { file: file.to_string_lossy().into(), line };
-    Some(Sample { ask, weight: count, source: Source::Log { line, status } })
+    Some(Sample { ask, weight: count, due: None, source: Source::Log { line, status } })
 }
