@@ -87,6 +87,8 @@ pub(crate) enum Unsendable {
     Malformed,
     /// It asks to be connected elsewhere.
     Connect,
+    /// There are enough others.
+    Beyond,
 }
 
 impl Unsendable {
@@ -96,6 +98,7 @@ impl Unsendable {
             Self::Unsafe => "could change something (--unsafe)",
             Self::Malformed => "were no requests when they were logged",
             Self::Connect => "ask for a tunnel",
+            Self::Beyond => "are beyond --limit",
         }
     }
 }

@@ -120,7 +120,11 @@ pub(crate) fn keep_harmless(
     let mut known = HashSet::new();
     for sample in std::mem::take(&mut collected.found) {
         interrupt::check()?;
-        if collected.samples.len() >= options.limit || (sample.due.is_none() && !known.insert(sample.ask.clone())) {
+        if sample.due.is_none() && !known.insert(sample.ask.clone()) {
+            continue;
+        }
+        if collected.samples.len() >= options.limit {
+            collected.unsendable.entry(Unsendable::Beyond).or_default().add(sample.weight);
             continue;
         }
         if let Some(why) = sample.ask.refusal(options.allows_unsafe) {
