@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use super::tree::{Directive, all};
 use crate::machine::error::{Error, Result};
 
+/// The port of HTTP.
+pub(crate) const HTTP: u16 = 80;
 /// The port of HTTP over TLS.
 pub(crate) const HTTPS: u16 = 443;
 

@@ -1,8 +1,12 @@
 //! Where requests come from: access logs, the configuration, the files, and files of requests.
 
+mod changes;
 mod configuration;
 mod files;
+mod given;
 mod logs;
+mod pattern;
+mod walk;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,6 +24,7 @@ use super::sites::{Site, Sites};
 use super::tree::Installed;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
+use walk::{Ground, Walked};
 
 /// Where requests come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,13 +67,22 @@ impl Given<'_> {
     /// The requests of all sources, each once, those of logs first.
     pub(crate) fn collect(&self) -> Result<Collected> {
         let mut collected = Collected::default();
+        for file in &self.options.requests {
+            given::collect(self, file, &mut collected)?;
+        }
+        let mut walked = Walked::default();
+        let grounds: Vec<Ground> = match self.options.sources.iter().any(|source| *source != Source::Logs) {
+            true => self.sites.all().iter().map(|site| walked.ground(self, site)).collect(),
+            false => Vec::new(),
+        };
         for source in &self.options.sources {
             match source {
                 Source::Logs => logs::collect(self, &mut collected)?,
-                Source::Configuration => configuration::collect(self, &mut collected),
-                Source::Files => files::collect(self, &mut collected),
+                Source::Configuration => configuration::collect(self, &grounds, &mut collected),
+                Source::Files => files::collect(self, &grounds, &mut collected),
             }
         }
+        collected.notes.extend(walked.notes());
         Ok(collected)
     }
 
@@ -109,6 +123,23 @@ impl Collected {
     }
 }
 
+/// At most `max` of all lists: the first of each, then the second of each, and so on, so that no list comes short.
+fn in_turn(lists: Vec<Vec<Sample>>, max: usize) -> Vec<Sample> {
+    let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    while !lists.is_empty() && all.len() < max {
+        lists.retain_mut(|list| match list.next() {
+            Some(sample) => {
+                all.push(sample);
+                true
+            }
+            None => false,
+        });
+    }
+    all.truncate(max);
+    all
+}
+
 /// Leaves out what must not be sent: what could change something, what is no request, and what runs scripts, unless the
 /// administrator wants that. Explains all others.
 pub(crate) fn keep_harmless(
@@ -138,4 +169,82 @@ pub(crate) fn keep_harmless(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::PathBuf;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::switch::ask::Source;
+    use crate::switch::ask::tests::ask;
+    use crate::switch::endpoints::Network;
+    use crate::switch::tree::{Directive, Origin};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: SwitchOptions,
+    }
+
+    /// The directives of a text, one on each line.
+    fn tree(lines: &mut dyn Iterator<Item = (usize, &str)>) -> Vec<Directive> {
+        let mut found = Vec::new();
+        while let Some((number, line)) = lines.next() {
+            let line = line.trim();
+            if line.starts_with("</") {
+                break;
+            }
+            let content = line.trim_start_matches('<').trim_end_matches('>');
+            let (name, arguments) = content.split_once(' ').unwrap_or((content, ""));
+            found.push(Directive {
+                name: name.to_owned(),
+                arguments: arguments.to_owned(),
+                origin: Origin { file: "a".into(), line: u32::try_from(number + 1).unwrap() },
+                children: line.starts_with('<').then(|| tree(lines)),
+            });
+        }
+        found
+    }
+
+    /// Calls `test` for a configuration.
+    pub(crate) fn with_given(text: &str, arguments: &[&str], test: impl FnOnce(&Given<'_>)) {
+        let line = Line::parse_from(std::iter::once("switch").chain(arguments.iter().copied()));
+        let tree = tree(&mut text.lines().enumerate());
+        let (modules, libraries, variables) = Default::default();
+        let installed = Installed { root: PathBuf::from("/"), tree, modules, libraries, variables };
+        let endpoints = Endpoints::of(&installed.tree, Network::own()).unwrap();
+        let sites = Sites::of(&installed.tree, &endpoints);
+        test(&Given { options: &line.options, installed: &installed, endpoints: &endpoints, sites: &sites });
+    }
+
+    /// The requests that were found: the bytes without `HTTP/1.1`, and the source.
+    pub(crate) fn found(collected: &Collected) -> Vec<(String, String)> {
+        let shown = |sample: &Sample| {
+            let bytes = String::from_utf8(sample.ask.bytes(None)).unwrap();
+            let text = bytes.trim_end().replace(" HTTP/1.1", "").replace("\r\n", ", ");
+            (text, sample.source.to_string())
+        };
+        collected.found.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn lists_take_turns() {
+        let list = |names: &[&str]| -> Vec<Sample> {
+            let sample = |name: &&str| {
+                let source = Source::File((*name).to_owned(), "");
+                Sample { ask: ask(&format!("GET /{name}")), weight: 0, due: None, source }
+            };
+            names.iter().map(sample).collect()
+        };
+        let taken = |max: usize| -> String {
+            let samples = in_turn(vec![list(&["a", "b", "c"]), list(&["x"]), list(&["1", "2"])], max);
+            samples.iter().map(|sample| String::from_utf8_lossy(&sample.ask.target[1..]).into_owned()).collect()
+        };
+        assert_eq!(taken(10), "ax1b2c");
+        assert_eq!(taken(4), "ax1b");
+        assert_eq!(taken(0), "");
+    }
 }
