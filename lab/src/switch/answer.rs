@@ -170,16 +170,12 @@ impl Connection {
 
     fn exchange(&mut self, ask: &Ask, bytes: &[u8], patience: Duration) -> Answer {
         let deadline = Instant::now() + patience;
-        // A server may answer and close before it has read everything.
-        let sent = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
+        // A server may answer and close before it has read everything: what it says counts, not whether it listened.
+        let _ = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
         let mut received = Received { stream: &mut self.stream, bytes: std::mem::take(&mut self.rest), deadline };
         let answer = received.answer(ask.method == "HEAD");
         self.rest = std::mem::take(&mut received.bytes);
-        match (sent, answer) {
-            (_, Ok(answer)) => answer,
-            (Err(_), Err(fault)) if fault == Fault::Cut => Answer::broken(Fault::NoAnswer),
-            (_, Err(fault)) => Answer::broken(fault),
-        }
+        answer.unwrap_or_else(Answer::broken)
     }
 }
 

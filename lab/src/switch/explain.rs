@@ -56,6 +56,9 @@ struct Made {
     runs: bool,
 }
 
+/// Modules whose answers are not known beforehand, although no script makes them: safe methods are safe there.
+const QUIET: [&str; 4] = ["dav", "mod_dav", "negotiation", "mod_negotiation"];
+
 /// A running `tsubame explain --each`; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Explainer {
@@ -109,12 +112,14 @@ impl Explainer {
         };
         let line = exchange().context(|| "let tsubame explain a request".to_owned())?;
         let said: Said = serde_json::from_str(&line).context(|| "understand tsubame explain".to_owned())?;
+        let module = said.answer.made_by.or(said.reason.module);
+        let is_quiet = module.as_deref().is_some_and(|module| QUIET.contains(&module));
         let explanation = Explanation {
             // A question that cannot be answered is not known to be harmless.
-            runs: said.answer.runs || said.error.is_some(),
+            runs: (said.answer.runs && !is_quiet) || said.error.is_some(),
             verdict: said.error.unwrap_or(said.verdict),
             line: said.reason.origin.map(|origin| format!("{}:{}", origin.file, origin.line)),
-            module: said.answer.made_by.or(said.reason.module),
+            module,
         };
         // Neighbours in a log are often explained alike.
         let last = self.last.take().filter(|last| **last == explanation);

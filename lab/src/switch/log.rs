@@ -14,7 +14,7 @@ mod time;
 
 pub(crate) use file::{Step, read};
 pub(crate) use format::LogFormat;
-pub(crate) use guess::guess;
+pub(crate) use guess::{Guess, guess};
 pub(crate) use logged::Logged;
 pub(crate) use piped::logged_by;
 pub(crate) use rotation::files_of;

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use super::answer::Answer;
 use super::ask::Ask;
 use super::difference::{Difference, Told, What};
 use super::explain::Explanation;
@@ -12,6 +11,10 @@ struct Meant {
     /// The entry of `docs/differences.md`.
     entry: &'static str,
     is_it: fn(&Case<'_>) -> bool,
+}
+
+const fn meant(entry: &'static str, is_it: fn(&Case<'_>) -> bool) -> Meant {
+    Meant { entry, is_it }
 }
 
 /// A difference with its request and its answers.
@@ -39,66 +42,77 @@ impl Case<'_> {
         self.explanation.module.as_deref().is_some_and(|own| own.trim_start_matches("mod_") == module)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.ask.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+    fn is(&self, what: &What) -> bool {
+        self.difference.what == *what
+    }
+
+    fn is_field(&self, name: &str) -> bool {
+        matches!(&self.difference.what, What::Field(own) if own == name)
+    }
+
+    /// The value of a field of the request.
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        let mut fields = self.ask.fields.iter();
+        fields.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice())
     }
 }
 
+/// The entries, each with what makes a difference one of its kind. The first that fits counts.
 const MEANT: &[Meant] = &[
-    Meant {
-        entry: "The length of an error page for HEAD",
-        is_it: |case| {
-            case.difference.what == What::Length
-                && case.ask.method == "HEAD"
-                && case.apache.answer.status >= 400
-                && case.difference.apache == "not told"
-        },
-    },
-    Meant {
-        entry: "The length of a 412 for HEAD",
-        is_it: |case| {
-            case.difference.what == What::Length && case.ask.method == "HEAD" && case.statuses() == (412, 412)
-        },
-    },
-    Meant {
-        entry: "416 says how long the file is",
-        is_it: |case| case.difference.what == What::Field("content-range".to_owned()) && case.statuses() == (416, 416),
-    },
-    Meant {
-        entry: "TRACE answers with the request as it came",
-        is_it: |case| case.ask.method == "TRACE" && case.difference.what == What::Body,
-    },
-    Meant {
-        entry: "405 for a TRACE that is not allowed",
-        is_it: |case| case.ask.method == "TRACE" && case.difference.what == What::Field("allow".to_owned()),
-    },
-    Meant {
-        entry: "A client's name that decides nothing",
-        is_it: |case| {
-            let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
-            case.logged().is_some_and(|(theirs, ours)| is_address(ours) && !is_address(theirs))
-        },
-    },
-    Meant { entry: "The status page", is_it: |case| case.difference.what == What::Body && case.is_made_by("status") },
-    Meant {
-        entry: "The length of a short CGI answer",
-        is_it: |case| {
-            case.difference.what == What::Length && case.explanation.runs && case.difference.apache == "not told"
-        },
-    },
-    Meant {
-        entry: "A very short answer of a script",
-        is_it: |case| {
-            let is_coding = |name: &str| matches!(name, "content-encoding" | "vary" | "etag");
-            let Answer { length, body, .. } = &case.tsubame.answer;
-            let is_short = *length < VERY_SHORT && body.len() as u64 == *length;
-            is_short && case.explanation.runs && matches!(&case.difference.what, What::Field(name) if is_coding(name))
-        },
-    },
-    Meant {
-        entry: "Blanks in a list of ranges",
-        is_it: |case| case.difference.what == What::Status && case.statuses() == (200, 206) && case.has("range"),
-    },
+    meant("The length of a 412 for HEAD", |case| case.is(&What::Length) && case.statuses() == (412, 412)),
+    meant("The length of a short CGI answer", |case| {
+        case.is(&What::Length) && case.explanation.runs && case.difference.apache == "not told"
+    }),
+    meant("Files that are sent as they are", |case| case.is(&What::Length) && case.is_made_by("asis")),
+    meant("Compressed bytes", |case| {
+        let is_compressed = case.tsubame.answer.field("content-encoding").is_some();
+        is_compressed && (case.is(&What::Length) || case.is_field("content-range"))
+    }),
+    meant("The length of an error page for HEAD", |case| {
+        case.is(&What::Length) && case.ask.method == "HEAD" && case.difference.apache == "not told"
+    }),
+    meant("416 says how long the file is", |case| case.is_field("content-range") && case.statuses() == (416, 416)),
+    meant("TRACE answers with the request as it came", |case| case.ask.method == "TRACE" && case.is(&What::Body)),
+    meant("405 for a TRACE that is not allowed", |case| case.ask.method == "TRACE" && case.is_field("allow")),
+    meant("The methods that AllowMethods allows", |case| {
+        case.is_field("allow") && case.statuses() == (405, 405) && case.is_made_by("allowmethods")
+    }),
+    meant("417 says that the connection closes", |case| case.is(&What::Persistence) && case.statuses() == (417, 417)),
+    meant("An expectation without a body", |case| {
+        case.is(&What::Persistence) && case.ask.body.is_empty() && case.value("expect").is_some()
+    }),
+    meant("Preconditions hold for every page", |case| {
+        let is_conditional =
+            ["if-none-match", "if-match", "if-modified-since"].iter().any(|name| case.value(name).is_some());
+        case.is(&What::Status) && is_conditional && case.statuses().0 == 200 && matches!(case.statuses().1, 304 | 412)
+    }),
+    meant("Blanks in a list of ranges", |case| {
+        let has_gap =
+            |value: &[u8]| value.contains(&b' ') || value.windows(2).any(|two| two == b",,") || value.ends_with(b",");
+        case.is(&What::Status) && case.statuses() == (200, 206) && case.value("range").is_some_and(has_gap)
+    }),
+    meant("Two `Host` fields", |case| {
+        let hosts = case.ask.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count();
+        case.is(&What::Status) && hosts + usize::from(case.ask.host.is_some()) > 1 && case.statuses().1 == 400
+    }),
+    meant("The closing quote of a negotiated ETag", |case| {
+        case.is_field("etag") && case.difference.tsubame == format!("{}\"", case.difference.apache)
+    }),
+    meant("A very short answer of a script", |case| {
+        let is_coding = ["content-encoding", "vary", "etag"].iter().any(|name| case.is_field(name));
+        is_coding && case.explanation.runs && case.tsubame.answer.length < VERY_SHORT
+    }),
+    meant("The status page", |case| case.is(&What::Body) && case.is_made_by("status")),
+    meant("The info page", |case| case.is(&What::Body) && case.is_made_by("info")),
+    meant("A client's name that decides nothing", |case| {
+        let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
+        case.logged().is_some_and(|(theirs, ours)| is_address(ours) && !is_address(theirs))
+    }),
+    meant("The items of a refused request", |case| {
+        let status = case.difference.tsubame.split(' ').find(|word| word.len() == 3 && word.starts_with(['4', '5']));
+        case.is(&What::AccessLog)
+            && status.is_some_and(|status| matches!(status, "400" | "414" | "417" | "501" | "505"))
+    }),
 ];
 
 /// What compression adds to an answer, in bytes: a shorter one is not worth compressing.

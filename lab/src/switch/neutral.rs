@@ -61,7 +61,10 @@ impl Neutral {
         let body = decoded(answer).map_or(Cow::Borrowed(&answer.body[..]), Cow::Owned);
         let body = match std::str::from_utf8(&body) {
             Ok(text) => clean(text).into_bytes(),
-            Err(_) => body.into_owned(),
+            Err(_) => match &boundary {
+                Some(boundary) if !boundary.is_empty() => replaced(&body, boundary.as_bytes(), b"BOUNDARY"),
+                _ => body.into_owned(),
+            },
         };
         Plain { fields, body }
     }
@@ -76,6 +79,18 @@ impl Neutral {
         }
         out
     }
+}
+
+/// Bytes with each `from` replaced.
+fn replaced(mut bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    while let Some(at) = memchr::memmem::find(bytes, from) {
+        out.extend(&bytes[..at]);
+        out.extend(to);
+        bytes = &bytes[at + from.len()..];
+    }
+    out.extend(bytes);
+    out
 }
 
 fn sorted(list: &str) -> String {

@@ -212,9 +212,9 @@ impl Report {
                 let _ = write!(page, "<h3>{name}</h3>\n<pre>{}</pre>\n", escape(text));
             }
             if let Some(case) = &finding.case {
-                let _ = write!(
+                let _ = writeln!(
                     page,
-                    "<details><summary>A nameless case to send</summary><pre>{}</pre></details>\n",
+                    "<details><summary>A nameless case to send</summary><pre>{}</pre></details>",
                     escape(case)
                 );
             }

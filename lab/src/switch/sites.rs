@@ -185,15 +185,6 @@ impl Site {
         let secure = self.endpoints.iter().find(|endpoint| endpoint.port == HTTPS && self.is_encrypted);
         secure.or_else(|| self.endpoints.first()).copied()
     }
-
-    /// A name for messages.
-    pub(crate) fn shown(&self) -> String {
-        match (&self.origin, self.name.is_empty()) {
-            (None, _) => "the main server".to_owned(),
-            (Some(origin), true) => format!("the virtual host of {origin}"),
-            (Some(_), false) => self.name.clone(),
-        }
-    }
 }
 
 #[cfg(test)]

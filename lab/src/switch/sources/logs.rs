@@ -13,7 +13,9 @@ use crate::machine::error::Result;
 use crate::machine::interrupt;
 use crate::screen::progress;
 use crate::switch::ask::{Ask, Sample, Source, Unsendable};
-use crate::switch::log::{Limits, LogFormat, Logged, Request, Step, Tallied, Tally, files_of, guess, logged_by, read};
+use crate::switch::log::{
+    Guess, Limits, LogFormat, Logged, Request, Step, Tallied, Tally, files_of, guess, logged_by, read,
+};
 use crate::switch::tree::{Directive, Origin, all};
 
 /// Names of what makes two lines different requests, beside their fields. No field has such a name.
@@ -169,7 +171,9 @@ impl Reading<'_> {
         let format = match &log.format {
             Some(format) => format,
             None => match format_of(path)? {
-                Some(format) => {
+                Some(guess) => {
+                    let Guess { name, text, format } = guess;
+                    collected.notes.push(format!("{} is read as {name}: {text}", path.display()));
                     guessed = format;
                     &guessed
                 }
@@ -292,14 +296,14 @@ impl Reading<'_> {
 }
 
 /// The format of a log that was named without one.
-fn format_of(path: &Path) -> Result<Option<LogFormat>> {
+fn format_of(path: &Path) -> Result<Option<Guess>> {
     const LINES: usize = 200;
     let mut lines: Vec<Vec<u8>> = Vec::new();
     read(path, &mut |_| Ok(()), &mut |_, line| {
         lines.push(line.to_vec());
         if lines.len() < LINES { Step::Read } else { Step::Enough }
     })?;
-    Ok(guess(lines.iter().map(Vec::as_slice)).map(|guess| guess.format))
+    Ok(guess(lines.iter().map(Vec::as_slice)))
 }
 
 /// The request of a line; none if nothing listens for its site.
