@@ -9,19 +9,17 @@ mod protocol;
 mod rewriting;
 mod scope;
 
+use super::collection::{Collected, Given, in_turn};
 use super::walk::Ground;
-use super::{Collected, Given, in_turn};
 use crate::switch::ask::{Sample, Source};
 use crate::switch::tree::Directive;
-use line::{Line, Wanted};
+use line::{Known, Line, Wanted};
 use scope::Scope;
 
 /// The most requests about one line; fewer if there are very many lines.
 const LINE_MAX: usize = 60;
 /// The most requests about all lines: as many as two servers answer within a few minutes.
 const REQUESTS_MAX: usize = 20_000;
-/// The most paths that are known as guarded or denied, of one site.
-const KNOWN_MAX: usize = 20;
 
 /// What to ask about a line.
 type Wants = fn(&Line<'_>) -> Vec<Wanted>;
@@ -187,29 +185,6 @@ fn samples(line: &Line<'_>, max: usize) -> Vec<Sample> {
     wanted.into_iter().take(max).map(sample).collect()
 }
 
-/// Paths that lines elsewhere can be tried at.
-#[derive(Debug, Default)]
-struct Known {
-    /// Paths that want a user.
-    guarded: Vec<String>,
-    /// Paths that nobody may see.
-    denied: Vec<String>,
-}
-
-impl Known {
-    fn learn(&mut self, line: &Line<'_>) {
-        let words: Vec<&str> = line.words.iter().map(String::as_str).collect();
-        let list = match words[..] {
-            ["all", "denied"] if line.directive.is("Require") => &mut self.denied,
-            ["from", "all"] if line.directive.is("Deny") => &mut self.denied,
-            ["valid-user" | "user" | "group", ..] if line.directive.is("Require") => &mut self.guarded,
-            _ => return,
-        };
-        list.extend(line.scope.paths.iter().cloned());
-        list.truncate(KNOWN_MAX);
-    }
-}
-
 /// Goes through all lines that hold for a site.
 struct Tour<'a> {
     given: &'a Given<'a>,
@@ -252,7 +227,7 @@ impl Tour<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switch::sources::tests::{found, with_given};
+    use crate::switch::sources::collection::tests::{found, with_given};
     use crate::switch::sources::walk::Ground;
 
     /// The requests for a configuration whose sites serve no files.

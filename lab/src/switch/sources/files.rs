@@ -4,8 +4,8 @@ mod forms;
 
 use std::collections::BTreeSet;
 
+use super::collection::{Collected, Given, in_turn};
 use super::walk::{Entry, Ground};
-use super::{Collected, Given, in_turn};
 use crate::switch::ask::{Ask, Sample, Source};
 use forms::{DIRECTORY, FILE, Form};
 
@@ -147,7 +147,7 @@ fn kind(entry: &Entry, has_index: bool) -> Kind {
 mod tests {
     use super::*;
     use crate::machine::scratch::Scratch;
-    use crate::switch::sources::tests::{found, with_given};
+    use crate::switch::sources::collection::tests::{found, with_given};
     use crate::switch::sources::walk::Walked;
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-use super::{Collected, Given};
+use super::collection::{Busiest, Collected, Given};
 use crate::load::request_builder::base64;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
@@ -33,15 +33,6 @@ const MINUTES_MAX: usize = 800_000;
 /// What the configuration says that depends on the address of the client.
 const ABOUT_CLIENTS: [&str; 8] =
     ["REMOTE_ADDR", "REMOTE_HOST", "Allow from", "Deny from", "Remote_Addr", "Remote_Host", "-ipmatch", "-R "];
-
-/// How busy the logs were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub(crate) struct Busiest {
-    /// Requests a second in the busiest minute.
-    pub(crate) rate: f64,
-    /// How many of them were under way at a time, on average; none if the logs have no durations.
-    pub(crate) concurrency: Option<f64>,
-}
 
 /// The requests of one minute, and the time that they took together.
 #[derive(Clone, Copy, Debug, Default)]

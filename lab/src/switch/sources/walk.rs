@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::Given;
+use super::collection::Given;
 use crate::switch::sites::Site;
 use crate::switch::tree::{Directive, all};
 

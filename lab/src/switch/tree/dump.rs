@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Directive, Origin};
+use super::directive::{Directive, Origin};
 
 /// The tree of a dump. Lines that belong to no directive (messages of the server) are passed over.
 ///

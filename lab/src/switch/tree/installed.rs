@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::directive::{Directive, words};
+use super::dump;
 use super::stand_ins::StandIns;
-use super::{Directive, dump, words};
 use crate::machine::error::{Context as _, Error, Result};
 
 /// A server's program, and what it is started with.

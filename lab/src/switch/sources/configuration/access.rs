@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::line::{Line, Wanted};
-use crate::switch::sources::given::basic;
+use crate::switch::sources::requests::basic;
 
 /// An address that nobody has (RFC 5737), and one of IPv6 (RFC 3849).
 const ELSEWHERE: [IpAddr; 2] =

@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::Known;
 use super::scope::Scope;
 use crate::switch::ask::Ask;
 use crate::switch::sites::Site;
-use crate::switch::sources::Given;
+use crate::switch::sources::collection::Given;
 use crate::switch::sources::walk::Ground;
 use crate::switch::tree::Directive;
 
@@ -122,5 +121,31 @@ impl Wanted {
     pub(super) fn about(mut self, what: &'static str) -> Self {
         self.what = what;
         self
+    }
+}
+
+/// The most paths that are known as guarded or denied, of one site.
+const KNOWN_MAX: usize = 20;
+
+/// Paths that lines elsewhere can be tried at.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Paths that want a user.
+    pub(super) guarded: Vec<String>,
+    /// Paths that nobody may see.
+    pub(super) denied: Vec<String>,
+}
+
+impl Known {
+    pub(super) fn learn(&mut self, line: &Line<'_>) {
+        let words: Vec<&str> = line.words.iter().map(String::as_str).collect();
+        let list = match words[..] {
+            ["all", "denied"] if line.directive.is("Require") => &mut self.denied,
+            ["from", "all"] if line.directive.is("Deny") => &mut self.denied,
+            ["valid-user" | "user" | "group", ..] if line.directive.is("Require") => &mut self.guarded,
+            _ => return,
+        };
+        list.extend(line.scope.paths.iter().cloned());
+        list.truncate(KNOWN_MAX);
     }
 }

@@ -2,46 +2,21 @@
 
 mod curl;
 mod har;
+mod told;
 mod url;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Collected, Given};
+use super::collection::{Collected, Given};
 use crate::machine::error::{Context as _, Error, Result};
 use crate::switch::ask::{Ask, Sample, Source};
 use crate::switch::tree::Origin;
-use url::Url;
+use told::{Told, is_left_out};
 pub(super) use url::basic;
 
 /// The most bytes of a file of requests.
 const FILE_MAX: u64 = 512 * 1024 * 1024;
-
-/// Fields that belong to a connection, or that the request is sent with anyway.
-const LEFT_OUT: [&str; 9] = [
-    "connection",
-    "content-length",
-    "http2-settings",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
-/// A request as a file says it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
-    /// Its line, or the number of its entry.
-    line: u32,
-    url: Url,
-    method: String,
-    minor: u8,
-    /// The fields, with `Host` if it is another one than that of the URL.
-    fields: Vec<(String, String)>,
-    body: Vec<u8>,
-}
 
 /// Adds the requests of a file.
 ///
@@ -98,15 +73,11 @@ impl Given<'_> {
     }
 }
 
-fn is_left_out(name: &str) -> bool {
-    LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::scratch::Scratch;
-    use crate::switch::sources::tests::{found, with_given};
+    use crate::switch::sources::collection::tests::{found, with_given};
 
     #[test]
     fn requests_reach_their_sites() {

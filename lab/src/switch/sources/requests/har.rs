@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Told;
+use super::told::Told;
 use super::url::Url;
 
 #[derive(Deserialize)]
