@@ -50,6 +50,9 @@ sent to a program of any other user. Options may stand before and after the comm
 Exit status:
   0  the server did it, or answered
   1  it refused, or could not be asked
+
+Back to Apache, with Debian's packages:
+  systemctl start apache2   Tsubame finishes what it serves for eight seconds at most, and Apache takes over
 ",
 };
 
