@@ -77,10 +77,14 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
         scratch: &scratch,
         copies: options.has_copies(),
     };
+    if collected.samples.is_empty() {
+        let why = collected.notes.iter().map(|note| format!("\n  {note}")).collect::<String>();
+        return Err(Error::new(format!("there is no request to ask{why}")));
+    }
     let mut pair = start.pair(true)?;
     let patience = Duration::from_secs(options.timeout);
     let comparison = Comparison { endpoints: &endpoints, sites: &sites, patience };
-    let compared = comparison.run(&mut pair, &collected.samples)?;
+    let compared = comparison.run(&mut pair, &collected.samples, &mut explainer)?;
     let has_cost = options.rounds > 0 && collected.samples.iter().any(|(sample, _)| sample.weight > 0);
     let cost = match has_cost {
         true => cost::measure_in_turn(&start.pair(false)?, &endpoints, &collected.samples, options.rounds)?,

@@ -10,7 +10,7 @@ use crate::load::client::{Connector, Stream};
 use crate::load::tls::{Client, Tls};
 
 /// The most of a body that is kept, in bytes; what is beyond is counted.
-const BODY_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
 /// The most of a body that is read: a stream without an end stops here.
 const READ_MAX: usize = 64 * 1024 * 1024;
 /// The most bytes of a head.

@@ -157,11 +157,18 @@ impl Ask {
         bytes
     }
 
-    /// Its first line, for people.
+    /// What it says, for people.
     pub(crate) fn shown(&self) -> String {
         let scheme = if self.is_encrypted { "https" } else { "http" };
         let host = self.host.as_deref().unwrap_or("-");
-        format!("{} {scheme}://{host}{}", self.method, shown(&self.target))
+        let mut text = format!("{} {scheme}://{host}{}", self.method, shown(&self.target));
+        let version = if self.minor == 0 { Some("HTTP/1.0".to_owned()) } else { None };
+        let fields = self.fields.iter().map(|(name, value)| format!("{name}: {}", shown(value)));
+        let said: Vec<String> = version.into_iter().chain(fields).collect();
+        if !said.is_empty() {
+            text += &format!(" ({})", said.join("; "));
+        }
+        text
     }
 }
 

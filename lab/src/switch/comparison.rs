@@ -10,7 +10,7 @@ use super::answer::{Asker, Fault};
 use super::ask::{Ask, Sample};
 use super::difference::{Difference, Told, What, differences, leave_out_what_varies, short};
 use super::endpoints::Endpoints;
-use super::explain::Explanation;
+use super::explain::{Explainer, Explanation};
 use super::findings::{Example, Findings};
 use super::pair::{Pair, Side};
 use super::private::Writer;
@@ -28,6 +28,9 @@ const ASKED_AGAIN: usize = 64;
 
 /// How often a script is asked again, as long as its answers differ.
 const SCRIPTS_ASKED: usize = 5;
+
+/// The same for other pages.
+const PAGES_ASKED: usize = 2;
 
 /// How many findings are reduced.
 const REDUCED_MAX: usize = 50;
@@ -71,7 +74,7 @@ struct Doubtful<'s> {
 
 impl Comparison<'_> {
     /// Asks all of them. Ends both servers, because their logs are complete only then.
-    pub(crate) fn run(&self, pair: &mut Pair, samples: &[Explained]) -> Result<Compared> {
+    pub(crate) fn run(&self, pair: &mut Pair, samples: &[Explained], explainer: &mut Explainer) -> Result<Compared> {
         let mut compared = Compared::default();
         let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
         // On connections of its own, or those of the first time would have carried another number of requests.
@@ -104,7 +107,7 @@ impl Comparison<'_> {
         }
         self.ask_again(pair, &mut again, doubtful, &mut compared);
         bar.finish_and_clear();
-        self.reduce(pair, &mut compared.findings);
+        self.reduce(pair, &mut compared.findings, explainer);
         drop((askers, again));
         pair.stop();
         self.compare_logs(pair, samples, &mut compared);
@@ -142,7 +145,7 @@ impl Comparison<'_> {
             let mut varying = BTreeSet::new();
             let mut different = Vec::new();
             // A script that mixes two lines by chance mixes them alike half of the time.
-            let times = if sample.1.runs { SCRIPTS_ASKED } else { 1 };
+            let times = if sample.1.runs { SCRIPTS_ASKED } else { PAGES_ASKED };
             for _ in 0..times {
                 let again = twin.ask(asker, self.endpoints, &sample.0.ask, Some(number));
                 varying.extend(leave_out_what_varies(&mut apache, &again, &mut tsubame));
@@ -179,7 +182,7 @@ impl Comparison<'_> {
 
     /// Finds the smallest request for each unexplained finding, and what both servers write into their error logs about it. What
     /// runs scripts is left as it is.
-    fn reduce(&self, pair: &Pair, findings: &mut Findings) {
+    fn reduce(&self, pair: &Pair, findings: &mut Findings, explainer: &mut Explainer) {
         let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
         let unexplained = findings.unexplained().filter(|finding| !finding.explanation.runs);
         for example in unexplained.take(REDUCED_MAX).filter_map(|finding| finding.examples.first_mut()) {
@@ -189,6 +192,10 @@ impl Comparison<'_> {
             };
             let whats: Vec<What> = example.differences.iter().map(|difference| difference.what.clone()).collect();
             let shows = |ask: &Ask| {
+                // A smaller request may be about something else: a script, for one.
+                if !explainer.explain(ask, self.endpoints).is_ok_and(|explanation| !explanation.runs) {
+                    return false;
+                }
                 let [apache, tsubame] = ask_both(ask);
                 let found = differences(&ask.method, &apache, &tsubame);
                 found.iter().map(|difference| difference.what.clone()).collect::<Vec<_>>() == whats

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Fault};
+use super::answer::{Answer, BODY_MAX, Fault};
 use super::neutral::Plain;
 
 /// What differs.
@@ -64,33 +64,50 @@ const SHOWN_MAX: usize = 200;
 pub(crate) fn differences(method: &str, apache: &Told, tsubame: &Told) -> Vec<Difference> {
     let (theirs, ours) = (&apache.answer, &tsubame.answer);
     let mut found = Vec::new();
-    let mut note = |what: What, apache: String, tsubame: String| {
-        if apache != tsubame {
-            found.push(Difference { what, apache, tsubame });
-        }
-    };
     let fault = |answer: &Answer| answer.fault.map_or("whole", Fault::told).to_owned();
-    if theirs.fault != ours.fault {
-        note(What::Answer, fault(theirs), fault(ours));
-        return found;
+    match (theirs.fault, ours.fault) {
+        (None, None) => {}
+        // Nobody knows whether two answers that never came would have been the same.
+        (Some(one), Some(other)) if one == other => {
+            let both = format!("{}, and neither is Apache's", other.told());
+            found.push(Difference { what: What::Answer, apache: fault(theirs), tsubame: both });
+            return found;
+        }
+        _ => {
+            found.push(Difference { what: What::Answer, apache: fault(theirs), tsubame: fault(ours) });
+            return found;
+        }
     }
     if theirs.status != ours.status {
-        note(What::Status, theirs.status.to_string(), ours.status.to_string());
+        let (apache, tsubame) = (theirs.status.to_string(), ours.status.to_string());
+        found.push(Difference { what: What::Status, apache, tsubame });
         return found;
     }
-    note(What::Reason, theirs.reason.clone(), ours.reason.clone());
+    if theirs.reason != ours.reason {
+        let (apache, tsubame) = (theirs.reason.clone(), ours.reason.clone());
+        found.push(Difference { what: What::Reason, apache, tsubame });
+    }
     let names: BTreeSet<&String> = apache.plain.fields.keys().chain(tsubame.plain.fields.keys()).collect();
     for name in names {
         let value =
             |told: &Told| told.plain.fields.get(name).map_or_else(|| "absent".to_owned(), |all| all.join(" | "));
-        if !are_same_moment(name, theirs, ours) {
-            note(What::Field(name.clone()), value(apache), value(tsubame));
+        let is_same = apache.plain.fields.get(name) == tsubame.plain.fields.get(name);
+        if !is_same && !are_same_moment(name, theirs, ours) {
+            let difference =
+                Difference { what: What::Field(name.clone()), apache: value(apache), tsubame: value(tsubame) };
+            found.push(difference);
         }
     }
     let has_body = method != "HEAD" && !matches!(theirs.status, 204 | 304);
     if !has_body {
         let length = |answer: &Answer| answer.field("content-length").unwrap_or("not told").to_owned();
-        note(What::Length, length(theirs), length(ours));
+        let (apache, tsubame) = (length(theirs), length(ours));
+        if apache != tsubame {
+            found.push(Difference { what: What::Length, apache, tsubame });
+        }
+    } else if theirs.length != ours.length && theirs.length.max(ours.length) > BODY_MAX as u64 {
+        let (apache, tsubame) = (format!("{} bytes", theirs.length), format!("{} bytes", ours.length));
+        found.push(Difference { what: What::Body, apache, tsubame });
     } else if apache.plain.body != tsubame.plain.body {
         let (one, other) = first_difference(&apache.plain.body, &tsubame.plain.body);
         found.push(Difference { what: What::Body, apache: one, tsubame: other });
@@ -143,7 +160,7 @@ const MOMENTS_MAX: i64 = 3;
 /// Whether two values are moments with the same distance from the moments of their answers: a page that expires in a month
 /// expires a little later when it is asked a little later.
 fn are_same_moment(name: &str, theirs: &Answer, ours: &Answer) -> bool {
-    if !matches!(name, "expires" | "last-modified") {
+    if name != "expires" || [theirs, ours].iter().any(|answer| answer.all(name).len() != 1) {
         return false;
     }
     let distance = |answer: &Answer| {
@@ -177,7 +194,11 @@ pub(crate) fn leave_out_what_varies(first: &mut Told, again: &Told, compared: &m
     for name in names {
         if first.plain.fields.get(&name) != again.plain.fields.get(&name) {
             for told in [&mut *first, compared] {
-                told.plain.fields.remove(&name);
+                let values = told.plain.fields.remove(&name);
+                // Of a cookie its name and its attributes remain.
+                if let Some(values) = values.filter(|_| name == "set-cookie") {
+                    told.plain.fields.insert(name.clone(), values.iter().map(|value| shape(value)).collect());
+                }
             }
             if !varying.contains(&What::Field(name.clone())) {
                 varying.push(What::Field(name));
@@ -200,6 +221,12 @@ pub(crate) fn leave_out_what_varies(first: &mut Told, again: &Told, compared: &m
     varying
 }
 
+/// A cookie without its value.
+fn shape(cookie: &str) -> String {
+    let (first, attributes) = cookie.split_once(';').unwrap_or((cookie, ""));
+    format!("{}=…;{attributes}", first.split('=').next().unwrap_or_default())
+}
+
 /// The first and the third text without what is not the same in the first and the second; none if those have another number
 /// of lines, so that nothing can be compared.
 fn masked(first: &[u8], again: &[u8], compared: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
@@ -207,7 +234,14 @@ fn masked(first: &[u8], again: &[u8], compared: &[u8]) -> Option<(Vec<u8>, Vec<u
         |text: &[u8]| std::str::from_utf8(text).ok().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     let (mut first, mut again, mut compared) = (lines(first)?, lines(again)?, lines(compared)?);
     if first.len() != again.len() {
-        return None;
+        // Lines come and go: those that both Apaches have, in whatever order, have to be there.
+        let common: BTreeSet<&String> =
+            first.iter().collect::<BTreeSet<_>>().intersection(&again.iter().collect()).copied().collect();
+        let kept = |lines: &[String]| {
+            let own: BTreeSet<&String> = lines.iter().filter(|line| common.contains(line)).collect();
+            own.into_iter().map(String::as_str).collect::<Vec<_>>().join("\n").into_bytes()
+        };
+        return Some((kept(&first), kept(&compared)));
     }
     // The same lines in another order: a table whose order is the work of chance.
     if sorted(&first) == sorted(&again) {
@@ -225,7 +259,17 @@ fn masked(first: &[u8], again: &[u8], compared: &[u8]) -> Option<(Vec<u8>, Vec<u
 fn masked_line(first: &str, again: &str, compared: &str) -> (String, String) {
     let [first, again, compared] = [first, again, compared].map(words);
     if first.len() != again.len() || first.len() != compared.len() {
-        return Default::default();
+        // What comes before and behind the part that varies has to be there.
+        let before = first.iter().zip(&again).take_while(|(one, other)| one == other).count();
+        let rest = first.len().min(again.len()) - before;
+        let behind =
+            first.iter().rev().zip(again.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
+        let ends = |line: &[&str]| {
+            let before = before.min(line.len());
+            let behind = behind.min(line.len() - before);
+            format!("{}…{}", line[..before].concat(), line[line.len() - behind..].concat())
+        };
+        return (ends(&first), ends(&compared));
     }
     if sorted(&first) == sorted(&again) {
         return (sorted(&first).concat(), sorted(&compared).concat());

@@ -57,7 +57,7 @@ struct Made {
 }
 
 /// Modules whose answers are not known beforehand, although no script makes them: safe methods are safe there.
-const QUIET: [&str; 4] = ["dav", "mod_dav", "negotiation", "mod_negotiation"];
+const QUIET: [&str; 4] = ["dav", "mod_dav", "autoindex", "mod_autoindex"];
 
 /// A running `tsubame explain --each`; dropping it ends it.
 #[derive(Debug)]

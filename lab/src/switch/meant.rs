@@ -63,13 +63,16 @@ const MEANT: &[Meant] = &[
     meant("The length of a short CGI answer", |case| {
         case.is(&What::Length) && case.explanation.runs && case.difference.apache == "not told"
     }),
-    meant("Files that are sent as they are", |case| case.is(&What::Length) && case.is_made_by("asis")),
+    meant("Files that are sent as they are", |case| {
+        case.is(&What::Length) && case.is_made_by("asis") && case.difference.apache == "not told"
+    }),
     meant("Compressed bytes", |case| {
         let is_compressed = case.tsubame.answer.field("content-encoding").is_some();
         is_compressed && (case.is(&What::Length) || case.is_field("content-range"))
     }),
     meant("The length of an error page for HEAD", |case| {
-        case.is(&What::Length) && case.ask.method == "HEAD" && case.difference.apache == "not told"
+        let is_made = case.apache.answer.status >= 300 || case.is_made_by("status") || case.is_made_by("info");
+        case.is(&What::Length) && case.ask.method == "HEAD" && is_made && case.difference.apache == "not told"
     }),
     meant("416 says how long the file is", |case| case.is_field("content-range") && case.statuses() == (416, 416)),
     meant("TRACE answers with the request as it came", |case| case.ask.method == "TRACE" && case.is(&What::Body)),
@@ -84,7 +87,12 @@ const MEANT: &[Meant] = &[
     meant("Preconditions hold for every page", |case| {
         let is_conditional =
             ["if-none-match", "if-match", "if-modified-since"].iter().any(|name| case.value(name).is_some());
-        case.is(&What::Status) && is_conditional && case.statuses().0 == 200 && matches!(case.statuses().1, 304 | 412)
+        let is_made = ["status", "info", "autoindex", "ldap", "balancer"].iter().any(|module| case.is_made_by(module));
+        case.is(&What::Status)
+            && is_conditional
+            && is_made
+            && case.statuses().0 == 200
+            && matches!(case.statuses().1, 304 | 412)
     }),
     meant("Blanks in a list of ranges", |case| {
         let has_gap =
@@ -102,8 +110,14 @@ const MEANT: &[Meant] = &[
         let is_coding = ["content-encoding", "vary", "etag"].iter().any(|name| case.is_field(name));
         is_coding && case.explanation.runs && case.tsubame.answer.length < VERY_SHORT
     }),
-    meant("The status page", |case| case.is(&What::Body) && case.is_made_by("status")),
-    meant("The info page", |case| case.is(&What::Body) && case.is_made_by("info")),
+    meant("The status page", |case| {
+        let has_title = |told: &Told| memchr::memmem::find(&told.plain.body, b"Server Status").is_some();
+        case.is(&What::Body) && case.is_made_by("status") && has_title(case.apache) && has_title(case.tsubame)
+    }),
+    meant("The info page", |case| {
+        let has_title = |told: &Told| memchr::memmem::find(&told.plain.body, b"Server Information").is_some();
+        case.is(&What::Body) && case.is_made_by("info") && has_title(case.apache) && has_title(case.tsubame)
+    }),
     meant("A client's name that decides nothing", |case| {
         let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
         case.logged().is_some_and(|(theirs, ours)| is_address(ours) && !is_address(theirs))

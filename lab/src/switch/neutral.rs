@@ -27,7 +27,10 @@ pub(crate) struct Plain {
 impl Neutral {
     /// Replaces these texts; an empty one stands for nothing.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { pairs: pairs.into_iter().filter(|(from, _)| !from.is_empty()).collect() }
+        let mut pairs: Vec<(String, String)> = pairs.into_iter().filter(|(from, _)| !from.is_empty()).collect();
+        // An address may be the beginning of another one.
+        pairs.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+        Self { pairs }
     }
 
     /// The answer in neutral words.
@@ -38,7 +41,12 @@ impl Neutral {
         let signature = answer.field("server").unwrap_or_default();
         let clean = |text: &str| {
             let text = self.text(text);
-            let text = if signature.is_empty() { text } else { text.replace(signature, "SERVER").into() };
+            let text = match signature {
+                "" => text,
+                // A name alone may be a word of the page.
+                name if !name.contains('/') => text.replace(&format!("{name} Server at"), "SERVER Server at").into(),
+                name => text.replace(name, "SERVER").into(),
+            };
             match &boundary {
                 Some(boundary) if !boundary.is_empty() => text.replace(boundary.as_str(), "BOUNDARY"),
                 _ => text.into_owned(),
@@ -99,10 +107,10 @@ fn sorted(list: &str) -> String {
     words.join(",")
 }
 
-/// The shape of a cookie: its name and attributes. The value is often random, and so is the moment at which it expires.
+/// A cookie with its attributes in order, and without the moment at which it expires.
 fn cookie(value: &str) -> String {
     let mut parts = value.split(';').map(str::trim);
-    let name = parts.next().unwrap_or_default().split('=').next().unwrap_or_default();
+    let first = parts.next().unwrap_or_default();
     let attribute = |part: &str| match part.split_once('=') {
         Some((name, _)) if name.eq_ignore_ascii_case("expires") => "expires".to_owned(),
         Some((name, value)) => format!("{}={value}", name.to_ascii_lowercase()),
@@ -110,7 +118,7 @@ fn cookie(value: &str) -> String {
     };
     let mut attributes: Vec<String> = parts.map(attribute).collect();
     attributes.sort_unstable();
-    format!("{name}=…; {}", attributes.join("; "))
+    format!("{first}; {}", attributes.join("; "))
 }
 
 #[cfg(test)]
@@ -133,7 +141,7 @@ mod tests {
         let plain = neutral.plain(&answer);
         assert_eq!(plain.fields["location"], ["http://ADDRESS/a"]);
         assert_eq!(plain.fields["allow"], ["GET,HEAD,POST"]);
-        assert_eq!(plain.fields["set-cookie"], ["id=…; expires; httponly; path=/"]);
+        assert_eq!(plain.fields["set-cookie"], ["id=4711; expires; httponly; path=/"]);
         assert_eq!(plain.fields.len(), 3);
         assert_eq!(plain.body, b"SERVER Server, port 80 at ADDRESS");
     }

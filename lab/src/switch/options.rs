@@ -53,7 +53,7 @@ pub(crate) struct SwitchOptions {
     pub(crate) in_place: bool,
 
     /// How long a server may take to answer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
 
     /// Measure the cost of the logs' requests in this many rounds; 0 leaves that out

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::endpoints::{Endpoint, Endpoints, HTTPS};
+use super::endpoints::{Endpoint, Endpoints, HTTP, HTTPS};
 use super::tree::{Directive, Origin, all};
 
 /// A virtual host, or the main server.
@@ -79,21 +79,25 @@ impl Sites {
         self.0.iter().flat_map(|site| &site.logs).find(|log| log.number == number)
     }
 
-    /// The number of the site that answers a request for a host at one of a log's sites; the log's own site if nothing
-    /// has that name. `port` is that of the log line, if it has one.
+    /// The number of the site that answers the request of a log line: a host's log is of that host alone; otherwise the site with
+    /// that name, or the first one at that port, or at the port of HTTP. `own` is the site of the log, 0 if that is nobody's own.
     pub(crate) fn named(&self, own: usize, host: Option<&str>, port: Option<u16>) -> usize {
-        let Some(host) = host.filter(|_| self.0.len() > 1) else { return own };
-        let at_port =
-            |site: &&Site| port.is_none_or(|port| site.endpoints.iter().any(|endpoint| endpoint.port == port));
-        let fits =
-            |site: &Site| site.name.eq_ignore_ascii_case(host) || site.aliases.iter().any(|alias| matches(alias, host));
-        // A log within a virtual host is of that host alone.
         if own > 0 {
             return own;
         }
-        let found = self.0.iter().enumerate().skip(1).filter(|(_, site)| fits(site) && at_port(site));
-        let first_at_port = || self.0.iter().enumerate().skip(1).find(|(_, site)| port.is_some() && at_port(site));
-        found.map(|(number, _)| number).next().or_else(|| first_at_port().map(|(number, _)| number)).unwrap_or(own)
+        let is_at = |site: &Site, port: u16| site.endpoints.iter().any(|endpoint| endpoint.port == port);
+        let is_meant = |site: &Site| port.is_none_or(|port| is_at(site, port));
+        let is_named = |site: &Site| {
+            let aliases = || site.aliases.iter();
+            host.is_some_and(|host| site.name.eq_ignore_ascii_case(host) || aliases().any(|alias| matches(alias, host)))
+        };
+        let reachable = || self.0.iter().enumerate().filter(|(_, site)| !site.endpoints.is_empty());
+        let named =
+            reachable().skip_while(|(number, _)| *number == 0).find(|(_, site)| is_named(site) && is_meant(site));
+        let at_port = || reachable().find(|(_, site)| port.is_some() && is_meant(site));
+        let of_http = || reachable().find(|(_, site)| is_at(site, HTTP));
+        let found = named.or_else(at_port).or_else(of_http).or_else(|| reachable().next());
+        found.map_or(own, |(number, _)| number)
     }
 }
 

@@ -31,8 +31,7 @@ const FILE_SHIFT: u32 = 40;
 const MINUTES_MAX: usize = 800_000;
 
 /// What the configuration says that depends on the address of the client.
-const ABOUT_CLIENTS: [&str; 8] =
-    ["REMOTE_ADDR", "REMOTE_HOST", "Allow from", "Deny from", "Remote_Addr", "Remote_Host", "-ipmatch", "-R "];
+const ABOUT_CLIENTS: [&str; 6] = ["remote_addr", "remote_host", "allow from", "deny from", "-ipmatch", "-r "];
 
 /// The requests of one minute, and the time that they took together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -146,12 +145,15 @@ fn configured(given: &Given<'_>, notes: &mut Vec<String>) -> Vec<Log> {
     logs
 }
 
-/// Whether the line decides by the address of the client.
+/// Whether the line decides by the address of the client, or lets `.htaccess` files decide.
 fn is_about_clients(directive: &Directive) -> bool {
-    let is_address = |word: &&str| matches!(*word, "ip" | "host" | "local" | "forward-dns");
-    let line = || format!("{} {}", directive.name, directive.arguments);
-    (directive.is("Require") && directive.arguments.split_whitespace().take(2).any(|word| is_address(&word)))
-        || ABOUT_CLIENTS.iter().any(|text| line().contains(text))
+    let line = format!("{} {}", directive.name, directive.arguments).to_ascii_lowercase();
+    let mut words = line.split_whitespace().skip(1).take(2);
+    let is_address = |word: &str| matches!(word, "ip" | "host" | "local" | "forward-dns");
+    let is_open = directive.is("AllowOverride") && !directive.arguments.eq_ignore_ascii_case("none");
+    is_open
+        || (directive.is("Require") && words.any(is_address))
+        || ABOUT_CLIENTS.iter().any(|text| line.contains(text))
 }
 
 impl Reading<'_> {
@@ -266,8 +268,16 @@ impl Reading<'_> {
             rate: minute.requests as f64 / 60.0,
             concurrency: self.has_durations.then(|| minute.busy.as_secs_f64() / 60.0),
         });
+        let mut nowhere = 0;
         for request in tallies.requests {
-            collected.add_all(sample(self.given, &self.files, request));
+            let lines = request.count;
+            match sample(self.given, &self.files, request) {
+                Some(sample) => collected.add(sample),
+                None => nowhere += lines,
+            }
+        }
+        if nowhere > 0 {
+            collected.notes.push(format!("{nowhere} lines are of hosts for which nothing listens"));
         }
         if let (Some(mut replayed), Some(speed)) = (self.replayed, self.given.options.speed) {
             // Lines are written when requests end, and logs of several hosts are read one after the other.
