@@ -92,7 +92,7 @@ async fn find_type(request: &mut Request) -> Flow {
     let Some(magic) = request.host::<MimeMagicServer>().magic.get().cloned() else { return Flow::Declined };
     let is_empty = request.mapped.stat.is_some_and(|meta| meta.size == 0);
     if is_empty {
-        return take(request, "text/plain", None);
+        return take(request, "text/plain");
     }
     let path = request.mapped.filename.clone();
     let found = offload(Load::Wait, move || {
@@ -100,8 +100,13 @@ async fn find_type(request: &mut Request) -> Flow {
         Ok::<_, io::Error>(recognize(&magic.rules, &bytes))
     });
     match found.await {
-        Ok(Some((text, encoding))) => take(request, &text, encoding),
-        Ok(None) => Flow::Declined,
+        Ok(found) => {
+            // As in Apache, also if the type stays unknown.
+            if let Some(encoding) = found.encoding {
+                request.response.content_encoding = Some(encoding.to_string());
+            }
+            found.text.map_or(Flow::Declined, |text| take(request, &text))
+        }
         Err(error) => {
             let text = format!("AH01512: mod_mime_magic: can't read `{}'", request.mapped.filename);
             request.log_os("mime_magic", Level::Error, &error, text);
@@ -116,35 +121,41 @@ fn beginning(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The result for a file with this beginning, and its encoding.
-fn recognize(rules: &Rules, bytes: &[u8]) -> Option<(String, Option<&'static str>)> {
+/// What the beginning of a file tells.
+struct Found {
+    /// The result of the rules: a type, and perhaps an encoding after it.
+    text: Option<String>,
+    /// The encoding of the file itself.
+    encoding: Option<&'static str>,
+}
+
+/// Looks at a file with this beginning; of a compressed one, first at its content.
+fn recognize(rules: &Rules, bytes: &[u8]) -> Found {
     let of = |bytes: &[u8]| {
         // Apache appends a NUL, and counts it.
         let ended = [bytes, b"\0"].concat();
         rules.first(&ended).or_else(|| guess::guess(&ended))
     };
+    let mut inner = Vec::new();
     if bytes.starts_with(b"\x1f\x8b") {
-        let mut inner = Vec::new();
         // Faults further on do not matter.
         let _ = flate2::read::MultiGzDecoder::new(bytes).take(HOWMANY as u64).read_to_end(&mut inner);
-        inner.pop();
-        if let Some(text) = (!inner.is_empty()).then(|| of(&inner)).flatten() {
-            return Some((text, Some("x-gzip")));
-        }
     }
-    of(bytes).map(|text| (text, None))
+    // The NUL takes the place of the last byte of a content.
+    let encoding = inner.pop().map(|_| "x-gzip");
+    let of_content = (!inner.is_empty()).then(|| of(&inner)).flatten();
+    Found { text: of_content.or_else(|| of(bytes)), encoding }
 }
 
 /// Takes a type, and perhaps an encoding after it, from the result of the rules.
-fn take(request: &mut Request, text: &str, encoding: Option<&'static str>) -> Flow {
+fn take(request: &mut Request, text: &str) -> Flow {
     let mut words = text.split_ascii_whitespace();
     let Some(media_type) = words.next().filter(|word| word.find('/').is_some_and(|at| at > 0)) else {
         return Flow::Declined;
     };
     request.response.set_content_type(gateway::response::media_type(media_type));
-    let said = words.next().map(str::to_ascii_lowercase);
-    if let Some(encoding) = said.or(encoding.map(str::to_string)) {
-        request.response.content_encoding = Some(encoding);
+    if let Some(encoding) = words.next() {
+        request.response.content_encoding = Some(encoding.to_ascii_lowercase());
     }
     Flow::Ok
 }
