@@ -23,6 +23,9 @@ static BROTLI_COMPRESS: OutputFilter = OutputFilter {
     name: "BROTLI_COMPRESS",
     rank: Rank::CONTENT_SET,
     prepare: None,
+    unmodified: Some(|request| {
+        coding(request);
+    }),
     apply: |request, body| Box::pin(compress(request, body)),
 };
 
@@ -89,9 +92,15 @@ fn set_etag(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut BrotliServer| &mut s.etag, value)
 }
 
+/// Decides whether the response is compressed, and sets its fields.
+fn coding(request: &mut Request) -> Choice {
+    let etag = request.vhost.settings.get::<BrotliServer>().etag.value_or(AlterEtag::AddSuffix);
+    choose(request, "brotli", "no-brotli", "br", etag)
+}
+
 async fn compress(request: &mut Request, body: Body) -> Body {
     let conf = request.vhost.settings.get::<BrotliServer>();
-    match choose(request, "brotli", "no-brotli", "br", conf.etag.value_or(AlterEtag::AddSuffix)) {
+    match coding(request) {
         Choice::AsIs => return body,
         Choice::Known => return Body::Empty,
         Choice::Coded => {}

@@ -19,6 +19,7 @@ static BUFFER: OutputFilter = OutputFilter {
     name: "BUFFER",
     rank: Rank::CONTENT_SET,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(buffer(request, body)),
 };
 

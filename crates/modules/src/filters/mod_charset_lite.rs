@@ -32,6 +32,7 @@ static XLATEOUT: OutputFilter = OutputFilter {
     name: "XLATEOUT",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(translate(request, body)),
 };
 

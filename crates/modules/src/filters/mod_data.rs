@@ -19,6 +19,7 @@ static DATA: OutputFilter = OutputFilter {
     name: "DATA",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(data(request, body)),
 };
 

@@ -28,6 +28,7 @@ static DEFLATE: OutputFilter = OutputFilter {
     name: "DEFLATE",
     rank: Rank::CONTENT_SET,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(deflate(request, body)),
 };
 /// Runs before all others, which need the plain content.
@@ -35,6 +36,7 @@ static INFLATE: OutputFilter = OutputFilter {
     name: "INFLATE",
     rank: Rank(Rank::RESOURCE.0 - 1),
     prepare: None,
+    unmodified: None,
     apply: |request, body| -> Filtering<'_> { Box::pin(inflate(request, body)) },
 };
 

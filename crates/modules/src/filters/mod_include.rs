@@ -40,6 +40,7 @@ static INCLUDES: OutputFilter = OutputFilter {
     name: "INCLUDES",
     rank: Rank::RESOURCE,
     prepare: Some(prepare),
+    unmodified: None,
     apply: |request, body| Box::pin(includes(request, body)),
 };
 

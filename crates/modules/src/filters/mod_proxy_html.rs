@@ -36,6 +36,7 @@ static PROXY_HTML: OutputFilter = OutputFilter {
     name: "proxy-html",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(filter(request, body)),
 };
 

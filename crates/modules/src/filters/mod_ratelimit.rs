@@ -16,6 +16,7 @@ static RATE_LIMIT: OutputFilter = OutputFilter {
     name: "RATE_LIMIT",
     rank: Rank(Rank::PROTOCOL.0 + 3),
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(std::future::ready(limit(request, body))),
 };
 

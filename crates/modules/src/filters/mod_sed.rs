@@ -26,6 +26,7 @@ static OUTPUT: OutputFilter = OutputFilter {
     name: "SED",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(edit_output(request, body)),
 };
 

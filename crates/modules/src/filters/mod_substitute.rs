@@ -23,6 +23,7 @@ static SUBSTITUTE: OutputFilter = OutputFilter {
     name: "SUBSTITUTE",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(filter(request, body)),
 };
 

@@ -26,6 +26,7 @@ pub(super) static XML2ENC: OutputFilter = OutputFilter {
     name: "xml2enc",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(filter(request, body)),
 };
 

@@ -22,6 +22,9 @@ static ZSTD_COMPRESS: OutputFilter = OutputFilter {
     name: "ZSTD_COMPRESS",
     rank: Rank::CONTENT_SET,
     prepare: None,
+    unmodified: Some(|request| {
+        coding(request);
+    }),
     apply: |request, body| Box::pin(compress(request, body)),
 };
 
@@ -78,13 +81,19 @@ fn library_is_there() -> Result<(), String> {
     zstd::load().map_err(|error| format!("mod_zstd needs libzstd.so.1 (apt-get install libzstd1): {error}"))
 }
 
-async fn compress(request: &mut Request, body: Body) -> Body {
-    let conf = request.vhost.settings.get::<ZstdServer>();
+/// Decides whether the response is compressed, and sets its fields.
+fn coding(request: &mut Request) -> Choice {
     if let Err(error) = zstd::load() {
         request.log("zstd", Level::Error, format!("the response is not compressed: {error}"));
-        return body;
+        return Choice::AsIs;
     }
-    match choose(request, "zstd", "no-zstd", "zstd", conf.etag.value_or(AlterEtag::AddSuffix)) {
+    let etag = request.vhost.settings.get::<ZstdServer>().etag.value_or(AlterEtag::AddSuffix);
+    choose(request, "zstd", "no-zstd", "zstd", etag)
+}
+
+async fn compress(request: &mut Request, body: Body) -> Body {
+    let conf = request.vhost.settings.get::<ZstdServer>();
+    match coding(request) {
         Choice::AsIs => return body,
         Choice::Known => return Body::Empty,
         Choice::Coded => {}

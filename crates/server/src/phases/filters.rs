@@ -8,7 +8,7 @@
 use conf::Level;
 
 use crate::request::Request;
-use crate::request::hooks::{InputChain, InputLink, ResponseChain};
+use crate::request::hooks::{InputChain, InputLink, OutputFilter, ResponseChain};
 use crate::settings::core::CoreDir;
 
 /// The filters of a request's response.
@@ -22,6 +22,16 @@ pub(crate) fn of(request: &mut Request) -> ResponseChain {
 
 /// Lets the named filters announce their effect on the response.
 pub(crate) fn prepare(request: &mut Request) {
+    for_each_named(request, |filter| filter.prepare);
+}
+
+/// Lets the named filters change the fields of a 304, which has no body for them.
+pub(crate) fn unmodified(request: &mut Request) {
+    for_each_named(request, |filter| filter.unmodified);
+}
+
+/// Runs this part of each filter that the configuration names.
+fn for_each_named(request: &mut Request, part: impl Fn(&OutputFilter) -> Option<fn(&mut Request)>) {
     let dir = request.dir::<CoreDir>();
     if request.response.output_filters.is_empty() && !dir.output_filters.is_set() {
         return;
@@ -30,8 +40,8 @@ pub(crate) fn prepare(request: &mut Request) {
     let dir = request.dir.slots.clone();
     let configured = dir.get::<CoreDir>().output_filters.get();
     for name in by_extension.iter().chain(configured.into_iter().flatten()) {
-        if let Some(prepare) = hooks.named_filter(name).and_then(|filter| filter.prepare) {
-            prepare(request);
+        if let Some(run) = hooks.named_filter(name).and_then(&part) {
+            run(request);
         }
     }
 }

@@ -330,7 +330,9 @@ fn note_bad_path(request: &Request, error: http::PathError) {
 async fn map(request: &mut Request) -> Result<(), Flow> {
     begin_sections(request);
     if request.data.uri == "*" {
-        return Ok(());
+        // As in Apache, `Vary` tells which fields the conditions look at.
+        name_client(request).await;
+        return walk::conditions(request).await;
     }
     walk::locations(request)?;
     name_client(request).await;
@@ -379,14 +381,12 @@ fn begin_sections(request: &mut Request) {
 
 /// The phases after mapping.
 async fn after_mapping(request: &mut Request) -> Result<(), Flow> {
-    if trace_method::is_asked(request) {
+    // `TRACE` and `OPTIONS *` name nothing that could be refused or has a type.
+    if is_about_the_server(request) {
         return Ok(());
     }
     run_all(request, Phase::HeaderParser).await?;
-    // `OPTIONS *` names nothing that could be refused.
-    if request.data.uri != "*" {
-        check(request).await.map_err(|flow| asked_by_proxy(request, flow))?;
-    }
+    check(request).await.map_err(|flow| asked_by_proxy(request, flow))?;
     if let Flow::Status(status) = run_until_decided(request, Phase::TypeChecker).await {
         return Err(Flow::Status(status));
     }
@@ -505,7 +505,11 @@ async fn respond_as_part(request: &mut Request) -> Result<Body, u16> {
 /// Delivers a handler's response: its validators decide whether it is wanted, then come the filters that the
 /// configuration names. `Err`: an error is sent instead.
 async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, HandlerResult> {
-    filters::prepare(request);
+    // As in Apache, neither modules nor filters change an answer about the server.
+    let is_of_modules = !is_about_the_server(request);
+    if is_of_modules {
+        filters::prepare(request);
+    }
     let instead = delivery::preconditions(request);
     let is_instead = instead.is_some();
     if let Some(instead) = instead {
@@ -517,7 +521,10 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, Hand
     {
         caching.confirm(request).await?;
     }
-    if !(is_instead && matches!(request.response.status(), 304 | 412)) {
+    if is_instead && request.response.status() == 304 {
+        filters::unmodified(request);
+    }
+    if is_of_modules && !(is_instead && matches!(request.response.status(), 304 | 412)) {
         let chain = filters::of(request);
         if !chain.is_empty() {
             runtime::needs_worker().await;
@@ -534,7 +541,7 @@ async fn deliver(request: &mut Request, mut body: Body) -> Result<Response, Hand
     delivery::default_charset(request);
     // As in Apache, an unmet condition is not an error for them. They run before ranges: to them it is still a response
     // of 200.
-    if !is_about_the_server(request) && !response_fields(request, false).await {
+    if is_of_modules && !response_fields(request, false).await {
         // The error page gets new fields.
         request.response.headers_out.clear();
         request.response.err_headers_out.clear();

@@ -133,6 +133,8 @@ pub struct OutputFilter {
     /// Runs before the request's conditions are applied to the handler's response: the filter's effect on the response that
     /// does not depend on the body.
     pub prepare: Option<fn(&mut Request)>,
+    /// Runs instead of `apply` if the client has the response already (304): what the filter would have changed of the fields.
+    pub unmodified: Option<fn(&mut Request)>,
     /// Takes the body, may change the request's fields, and returns the new body.
     pub apply: fn(&mut Request, Body) -> Filtering<'_>,
 }

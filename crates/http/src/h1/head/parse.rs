@@ -19,6 +19,8 @@ pub(super) struct Progress {
     is_under_way: bool,
     /// The length of the field that continuation lines would extend.
     field_len: usize,
+    /// Whether a Host field contradicts the first one. The head is read to its end all the same, for the log.
+    has_several_hosts: bool,
 }
 
 /// What a head begins with.
@@ -285,7 +287,7 @@ impl Parser<'_> {
                 && self.start == StartLine::Request
                 && (self.limits.strict || !self.is_the_same_host(value))
             {
-                return Err(HeadError::SeveralHosts.into());
+                self.head.progress.has_several_hosts = true;
             }
         }
         self.head.fields.push(Field { name: Span::new(start, name_end), value, known, is_folded: false });
@@ -395,6 +397,9 @@ impl Parser<'_> {
 
     /// Host is needed in HTTP/1.1, and must be valid in any version (RFC 9112 section 3.2).
     fn check_host(&self) -> Result<(), HeadError> {
+        if self.head.progress.has_several_hosts {
+            return Err(HeadError::SeveralHosts);
+        }
         let Some(host) = self.head.field(self.buf, KnownField::Host) else {
             return if self.head.version == Version::Http10 { Ok(()) } else { Err(HeadError::NoHost) };
         };

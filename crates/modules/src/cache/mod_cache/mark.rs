@@ -15,6 +15,7 @@ pub(super) static CACHE: OutputFilter = OutputFilter {
     name: "CACHE",
     rank: Rank::RESOURCE,
     prepare: None,
+    unmodified: None,
     apply: |request, body| Box::pin(apply(request, body)),
 };
 

@@ -39,12 +39,13 @@ const LEFT_OUT: [&[u8]; 9] = [
 ];
 
 impl Http1Connection {
-    /// Offers HTTP/2 with the first response, unless the client asks for another protocol. An error has no such fields, as
-    /// in Apache.
+    /// Offers HTTP/2 with the first response, unless the client asks for another protocol. As in Apache, an error has no such
+    /// fields, nor has the answer to `TRACE`.
     pub(super) fn offer_http2(&self, request: &mut Request) {
         if self.may_offer_http2(request)
             && self.transport.session().is_none()
             && !request.data.head.has(KnownField::Upgrade)
+            && request.data.method != "TRACE"
         {
             request.response.headers_out.set("Upgrade", "h2c");
             request.response.headers_out.set("Connection", "Upgrade");

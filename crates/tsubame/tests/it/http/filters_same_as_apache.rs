@@ -55,13 +55,16 @@ fn replaced_text() {
     };
     let mut configuration =
         "SetOutputFilter SUBSTITUTE\n<Directory ${DOCS}>\nAllowOverride All\n</Directory>\n".to_string();
-    let mut requests = vec!["HEAD /0/a.txt".to_string()];
+    let mut requests =
+        ["HEAD /0/a.txt", "GET /0/a.txt|Range: bytes=0-9", "GET /0/a.txt|Range: bytes=900-"].map(String::from).to_vec();
     for (number, rules) in RULES.iter().enumerate() {
         configuration += &format!("<Directory ${{DOCS}}/{number}>\n{rules}\n</Directory>\n");
         requests.extend(names.map(|name| format!("GET /{number}/{name}")));
     }
     let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
-    rows("replaced_text", everywhere, &[(&configuration, &requests)], &framing());
+    let mut allowed = framing();
+    allowed.push(Allowed { case: "GET /0/a.txt|Range: *", what: "status", entry: "The length of a filtered answer" });
+    rows("replaced_text", everywhere, &[(&configuration, &requests)], &allowed);
 }
 
 #[test]
@@ -105,6 +108,11 @@ fn brotli_and_charsets() {
         "GET /a.html|Accept-Encoding: br",
         "GET /empty.txt|Accept-Encoding: br",
         "GET /none|Accept-Encoding: br",
+        "GET /large.txt|If-None-Match: *",
+        "GET /large.txt|If-None-Match: *|Accept-Encoding: br",
+        "GET /large.txt|If-None-Match: *|Accept-Encoding: gzip",
+        "GET /a.html|If-None-Match: *",
+        "HEAD /a.html|If-Modified-Since: Tue, 14 Nov 2023 22:13:20 GMT|Accept-Encoding: br",
     ];
     let mut allowed = framing();
     // Another library compresses.

@@ -145,12 +145,18 @@ fn plain_requests() {
     }
     cases.push(case("CONNECT to a host", "CONNECT a:80 HTTP/1.1", &[]));
     cases.push(case("OPTIONS *", "OPTIONS * HTTP/1.1", &[]));
+    cases.push(case("HEAD of an empty file", "HEAD /empty.txt HTTP/1.1", &[]));
     cases.push(case("GET *", "GET * HTTP/1.1", &[]));
     let allowed = [
         Allowed { case: "HEAD of nothing", what: "content-length", entry: "The length of an error page for HEAD" },
         Allowed { case: "HEAD of a directory", what: "content-length", entry: "The length of an error page for HEAD" },
         Allowed {
             case: "HEAD of what is elsewhere",
+            what: "content-length",
+            entry: "The length of an error page for HEAD",
+        },
+        Allowed {
+            case: "HEAD of an empty file",
             what: "content-length",
             entry: "The length of an error page for HEAD",
         },
@@ -171,14 +177,16 @@ fn plain_requests() {
     compare("plain_requests", build, "Redirect /away http://else.example/", &cases, &allowed);
 }
 
-/// No module adds fields to an answer about the server itself.
+/// No module adds fields to an answer about the server itself, and no filter changes it.
 #[test]
 fn answers_about_the_server() {
     // The time of the answer is replaced: the servers are asked one after the other.
     let configuration = "Header set X-A b\nHeader always set X-B c\nExpiresActive On\n\
         ExpiresDefault \"access plus 1 day\"\nHeader edit Expires \"^.* 20.*$\" tomorrow";
+    let filtered = "SetOutputFilter BROTLI_COMPRESS\nDefaultLanguage nl\nProtocols h2c http/1.1\n\
+        <If \"%{HTTP_USER_AGENT} =~ /x/\">\nSetEnv a b\n</If>";
     let cases = ["TRACE /a.txt", "TRACE /none", "OPTIONS *", "OPTIONS /a.txt", "OPTIONS /none"]
-        .map(|what| case(what, &format!("{what} HTTP/1.1"), &[]));
+        .map(|what| case(what, &format!("{what} HTTP/1.1"), &["Accept-Encoding: br"]));
     let trace = |what| Allowed { case: "TRACE *", what, entry: "TRACE answers with the request as it came" };
     let allowed = [
         trace("content-length"),
@@ -187,6 +195,7 @@ fn answers_about_the_server() {
         Allowed { case: "OPTIONS *", what: "%f", entry: "The file of a request" },
     ];
     compare("answers_about_the_server", build, configuration, &cases, &allowed);
+    compare("answers_about_the_server", build, filtered, &cases, &allowed);
 }
 
 #[test]
@@ -357,6 +366,9 @@ fn malformed_heads() {
         raw("no colon", "GET /a.txt HTTP/1.1\r\nHost: a\r\nfoo\r\n\r\n"),
         raw("no name", "GET /a.txt HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n"),
         raw("a name that is no token", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX(): x\r\n\r\n"),
+        raw("two hosts", "GET /a.txt HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+        raw("two hosts without an end", "GET /a.txt HTTP/1.1\r\nHost: a\r\nHost: b\r\n"),
+        raw("two hosts and no colon", "GET /a.txt HTTP/1.1\r\nHost: a\r\nHost: b\r\nfoo\r\n\r\n"),
         raw("an 8-bit value", "GET /a.txt HTTP/1.1\r\nHost: a\r\nX: \u{e9}\r\n\r\n"),
         raw("only a word", "GET\r\n\r\n"),
         raw("nonsense", "\x16\x03\x01\x02\r\n\r\n"),

@@ -46,6 +46,9 @@ fn bodies_of_all_sizes() {
             assert!(coded.field("ETag").expect("a tag").ends_with("-zstd\""), "{coded:?}");
             // Numbers need half of their letters at most.
             assert!(text.len() < 1000 || coded.body.len() < text.len() * 2 / 3, "{} {level}", coded.body.len());
+            let known = asks("zstd\r\nIf-None-Match: *");
+            assert_eq!((known.status, known.field("Vary")), (304, Some("Accept-Encoding")), "{path}");
+            assert_eq!(known.field("ETag"), coded.field("ETag"), "{path}");
             let plain = asks("zstd;q=0");
             assert_eq!((plain.field("Content-Encoding"), &plain.body), (None, text));
         }
