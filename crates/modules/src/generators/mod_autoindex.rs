@@ -18,6 +18,7 @@ use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2, Words};
 use conf::{Allowed, Directive, Level, ModuleInfo, on_or_off, row};
 use server::core::CoreDir;
 use server::core::options::INDEXES;
+use server::site::file_cache::entity_tag;
 use server::{Body, Handler, HandlerResult, Hook, Module, Order, Request};
 
 use self::items::{RESET, SelectedBy};
@@ -123,10 +124,8 @@ fn track_modified(request: &mut Request) {
     let Some(meta) = request.mapped.stat else { return };
     let date = http::date::http_date(meta.mtime.div_euclid(1_000_000_000) as i64);
     request.response.headers_out.set("Last-Modified", String::from_utf8_lossy(&date).into_owned());
-    let modified = (meta.mtime / 1000) as i64;
-    let tag = http::conditional::FileTag { inode: None, size: Some(meta.size), modified_us: Some(modified) };
-    let now = request.time().as_micros();
-    if let Some(etag) = tag.etag(http::conditional::is_young(modified, now as i64)) {
+    let parts = request.dir::<CoreDir>().etag.effective();
+    if let Ok(Some(etag)) = entity_tag(&request.mapped.filename, &meta, parts) {
         request.response.headers_out.set("ETag", etag);
     }
 }

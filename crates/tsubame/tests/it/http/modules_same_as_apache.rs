@@ -184,6 +184,11 @@ fn aliases_and_redirects() {
         "/j/sub/../f.txt",
     ]);
     compare("aliases_and_redirects", build, configuration, &all, &[]);
+    let odd = |what| Allowed { case: "*", what, entry: "A status that Apache does not know" };
+    let allowed = ["%s", "%>s", "%X", "connection"].map(odd);
+    compare("unknown_statuses", build, "Redirect 418 /a\nRedirect 599 /b", &paths(&["/a", "/b"]), &allowed);
+    let path = Allowed { case: "*", what: "%f", entry: "The file of a request" };
+    compare("redirected_files", build, "RewriteEngine On\nRedirect /r /a.html", &paths(&["/r"]), &[path]);
     // Many lines are found by an index. Those in front win, and of two for a path the first.
     let many = |first: &str, second: &str| (0..40).map(|n| format!("{first}{n}{second}\n")).collect::<String>();
     let configuration = format!(
@@ -262,6 +267,8 @@ fn listings() {
         "IndexOptions +SuppressSize FancyIndexing",
         "IndexOptions FancyIndexing NameWidth=* FoldersFirst IgnoreCase\nReadmeName README.html\nHeaderName HEADER.html",
         "IndexOptions FancyIndexing SuppressLastModified SuppressDescription TrackModified XHTML",
+        "IndexOptions FancyIndexing TrackModified\nFileETag MTime",
+        "IndexOptions FancyIndexing TrackModified\nFileETag None",
         "IndexOptions FancyIndexing IconsAreLinks ScanHTMLTitles\nAddIcon (TXT,/icons/t.gif) .txt\nDefaultIcon /icons/u.gif\n\
          AddIconByEncoding (CMP,/c.gif) x-gzip\nAddDescription \"a text & more\" *.txt\nAddAlt \"dir\" ^^DIRECTORY^^\nIndexIgnore *~ \\#*",
         "IndexOptions SuppressHTMLPreamble SuppressRules SuppressIcon FancyIndexing\nIndexOrderDefault Descending Size",
