@@ -104,7 +104,7 @@ fn is_vary(name: &str) -> bool {
 }
 
 /// The response's dependencies, from all sources, each name once: one field, as in Apache.
-fn vary(request: &Request) -> Option<String> {
+pub(super) fn vary(request: &Request) -> Option<String> {
     let fields = || {
         request
             .response

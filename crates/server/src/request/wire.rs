@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use http::status::is_bodyless;
+
 use crate::message::sent::{Delimiter, Persist};
-use crate::request::Request;
+use crate::request::{Request, fields_out};
 
 impl Request {
     /// A field of the sent response. The type comes without its parameters, and `Date` and `Server` are missing, as in
@@ -13,7 +15,7 @@ impl Request {
         let field = || self.response.err_headers_out.get(name).or_else(|| self.response.headers_out.get(name));
         if is("Content-Type") {
             // Without a body there are no fields of its own about one.
-            let has_body = !http::status::is_bodyless(self.response.status());
+            let has_body = !is_bodyless(self.response.status());
             let own = self.response.content_type().filter(|_| has_body);
             let text = own.or_else(field)?;
             return Some(text.split(';').next().unwrap_or_default().trim().into());
@@ -25,8 +27,14 @@ impl Request {
                 (early, late) => early.or(late).map(Cow::Owned),
             };
         }
+        if is("Vary") {
+            return fields_out::vary(self).map(Cow::Owned);
+        }
         if let Some(own) = field() {
             return Some(own.into());
+        }
+        if is_bodyless(self.response.status()) && (is("Content-Encoding") || is("Content-Language")) {
+            return None;
         }
         if is("Content-Encoding") {
             return self.response.content_encoding.as_deref().map(Cow::Borrowed);
@@ -38,9 +46,7 @@ impl Request {
         let (delimiter, persist) = self.account.sent.head?;
         let keep = matches!(persist, Persist { keep: true, .. });
         match (delimiter, persist.announce) {
-            (Delimiter::Length(length), _)
-                if is("Content-Length") && !http::status::is_bodyless(self.response.status()) =>
-            {
+            (Delimiter::Length(length), _) if is("Content-Length") && !is_bodyless(self.response.status()) => {
                 Some(length.to_string().into())
             }
             (Delimiter::Chunked, _) if is("Transfer-Encoding") => Some("chunked".into()),

@@ -120,6 +120,9 @@ fn formats_are_those_of_apache() {
         "%{X-A}i",
         "%{x-a}i",
         "%{Content-Type}o",
+        "%{Content-Language}o",
+        "%{Content-Encoding}o",
+        "%{Vary}o",
         "%{Nope}i",
         "%{Nope}o",
         "%{v}e",
@@ -141,7 +144,10 @@ fn formats_are_those_of_apache() {
         "%{X-Odd}i",
     ];
     let formats: String = items.iter().map(|item| format!("CustomLog logs/access \"{item}\"\n")).collect();
-    let configuration = format!("SetEnvIf Request_URI . v=value\n{formats}");
+    let configuration = format!(
+        "SetEnvIf Request_URI . v=value\nDefaultLanguage nl\nAddEncoding x-own .txt\nHeader set Vary Accept\n\
+         Header append Vary X-Own\n{formats}"
+    );
     let requests = [
         "GET /a.txt HTTP/1.1\r\nHost: localhost:99\r\nX-A: b\\\"c\r\nX-Odd: \t\u{e9}\"\\\r\nCookie: c=d; e=f\r\nUser-agent: x\r\n\
          Connection: close\r\n\r\n",
@@ -151,6 +157,8 @@ fn formats_are_those_of_apache() {
         "GET /d HTTP/1.0\r\n\r\n",
         "nonsense\r\n\r\n",
         "GET /a.txt HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-1\r\nConnection: close\r\n\r\n",
+        "GET /a.txt HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\nConnection: close\r\n\r\n",
+        "GET /a.txt HTTP/1.1\r\nHost: localhost\r\nHost: b\r\nX-A: c\r\n\r\n",
     ];
     let lines = std::cell::RefCell::new(Vec::new());
     let build = |site: &Site| {
