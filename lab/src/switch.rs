@@ -3,6 +3,8 @@
 //! The installed Apache and Tsubame start beside the live server, each in a place of its own ([`private`], [`pair`]), from the
 //! tree that Apache itself has read ([`tree`]). Both are asked the same ([`sources`]), the answers are compared without what
 //! belongs to a place or a moment ([`neutral`], [`difference`]), and differences of one cause are one finding ([`findings`]).
+//!
+//! After the switch, `--watch` compares what the logs say since then with what they said before ([`watch`]).
 
 mod answer;
 mod ask;
@@ -23,9 +25,11 @@ mod private;
 mod reading;
 mod reduce;
 mod report;
+mod since;
 mod sites;
 mod sources;
 mod tree;
+mod watch;
 
 use std::time::Duration;
 
@@ -35,18 +39,18 @@ use crate::machine::{interrupt, programs};
 use comparison::Comparison;
 use endpoints::{Endpoints, Network};
 use explain::Explainer;
-use options::FailOn;
 pub(crate) use options::SwitchOptions;
+use options::{DIFFERENT, FailOn};
 use pair::Start;
 use report::Report;
 use sites::Sites;
 use tree::Program;
 
-/// The exit status if there are findings that `--fail-on` names.
-const DIFFERENT: u8 = 3;
-
 /// Runs `tsubame-lab switch`.
 pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
+    if options.watch {
+        return watch::run(options);
+    }
     interrupt::catch()?;
     let [mut apache, tsubame] = programs_of(options)?;
     let scratch = Scratch::new()?;
@@ -68,6 +72,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     }
     sources::keep_harmless(&mut collected, options, &mut explainer, &endpoints)?;
 
+    let pages_that_run = sources::pages_that_run(&given, &mut explainer)?;
     let start = Start {
         programs: [&apache, &tsubame],
         installed: &installed,
@@ -75,6 +80,8 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
         networks,
         sites: &sites,
         scratch: &scratch,
+        runs_scripts: options.scripts,
+        pages_that_run: &pages_that_run,
         copies: options.has_copies(),
     };
     if collected.samples.is_empty() {

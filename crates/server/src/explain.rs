@@ -138,9 +138,34 @@ pub struct Refused {
     pub why: &'static str,
 }
 
-/// Explains a request.
-pub fn explain(server: &'static Server, question: &Question) -> Result<Explanation, Refused> {
-    let mut request = begin(server, question)?;
+/// Explains requests to a server.
+#[derive(Clone, Copy)]
+pub struct Explainer {
+    running: Running,
+}
+
+impl std::fmt::Debug for Explainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Explainer").finish_non_exhaustive()
+    }
+}
+
+impl Explainer {
+    /// For a server that lives as long as the process, as what its modules do for a request does then, too.
+    pub fn new(server: &'static Server) -> Self {
+        let hooks = Box::leak(Box::new(phases::hooks(&with_infos(server.infos()))));
+        Self { running: Running { server, hooks } }
+    }
+
+    /// Explains a request.
+    pub fn explain(self, question: &Question) -> Result<Explanation, Refused> {
+        explain(self.running, question)
+    }
+}
+
+fn explain(running: Running, question: &Question) -> Result<Explanation, Refused> {
+    let server = running.server;
+    let mut request = begin(running, question)?;
     let mut trace = Trace::default();
     let is_reached = trace.is_reached.clone();
     trace.note(Step::Path(request.data.unparsed_uri().into_owned(), "the request"));
@@ -191,7 +216,8 @@ fn settings(server: &Server, vhost: &VirtualHost, mapped: &MappedPath) -> Settin
     Settings { path: mapped.path.clone(), layers, options: dir.get::<CoreDir>().options.0.effective() }
 }
 
-fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, Refused> {
+fn begin(running: Running, question: &Question) -> Result<Box<Request>, Refused> {
+    let Running { server, hooks } = running;
     let refused = |(status, why): (u16, &'static str)| Refused { status, why };
     let version = if question.host.is_some() { "1.1" } else { "1.0" };
     let mut text = format!("{} {} HTTP/{version}\r\n", question.method, question.target);
@@ -209,9 +235,6 @@ fn begin(server: &'static Server, question: &Question) -> Result<Box<Request>, R
         Err(error) => return Err(refused((error.status(), error.reason()))),
     }
     let framing = Framing::of(&head, &bytes).map_err(|error| refused((error.status(), error.reason())))?;
-    // Leaked: a process that explains answers one question.
-    let hooks = Box::leak(Box::new(phases::hooks(&with_infos(server.infos()))));
-    let running = Running { server, hooks };
     let host = server.host_at(question.local, None).0;
     let is_encrypted = hooks.encryption.is_some_and(|encryption| (encryption.is_expected)(host));
     let session = is_encrypted.then(|| Session::usual(host.index, question.host.as_deref()));

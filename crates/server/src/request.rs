@@ -307,6 +307,14 @@ impl Request {
     pub fn is_hypothetical(&self) -> bool {
         self.trace.is_some()
     }
+
+    /// Comes before a filter that may start programs: a hypothetical request goes no further.
+    pub async fn before_programs(&self) {
+        if let Some(trace) = &self.trace {
+            trace.reached();
+            std::future::pending().await
+        }
+    }
 }
 
 impl Request {

@@ -19,7 +19,7 @@ use lexopt::prelude::*;
 use mpm::settings::{Listen, MpmSettings};
 use mpm::{Chosen, Fixed};
 use server::Server;
-use server::explain::Question;
+use server::explain::{Explainer, Question};
 
 pub(crate) use effective::{everything, module_ids};
 pub(crate) use json::origin;
@@ -231,7 +231,7 @@ pub(crate) fn respond(
     let server: &'static Server = Box::leak(Box::new(server));
     let question = question(query, server)?;
     let doubt = unreachable(server, query, &question);
-    let explanation = match server::explain::explain(server, &question) {
+    let explanation = match Explainer::new(server).explain(&question) {
         Ok(explanation) => explanation,
         Err(refused) if query.json => return Ok(json::of_refused(&question, doubt.as_deref(), &refused)),
         Err(refused) => return Ok(text::of_refused(&question, doubt.as_deref(), &refused, style)),

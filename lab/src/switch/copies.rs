@@ -11,8 +11,8 @@ use crate::machine::programs;
 /// How much all files that the scripts of one server change may have, together.
 const ROOM: &str = "1g";
 
-/// Overlays everything, gives the directory `$1` back, and becomes what follows. `/mnt` holds the original tree and the changes;
-/// nobody outside sees that.
+/// Overlays everything, gives the directory `$1` back, and becomes what follows. `/mnt` holds the original tree and the changes
+/// meanwhile; nobody outside sees that. In the end `/mnt` may only be read.
 const SCRIPT: &str = r#"own=$1 room=$2; shift 2
 fail() { echo "no copy of the file system for the scripts: $*" >&2; exit 1; }
 mount -t tmpfs -o "size=$room,mode=755" tmpfs /mnt || fail "no memory at /mnt"
@@ -24,8 +24,8 @@ cover() {
     mount -t overlay -o "lowerdir=/mnt/original$1,upperdir=/mnt/changes/$name,workdir=/mnt/work/$name" overlay "$1"
 }
 mounted=$(cut -d' ' -f5 /proc/self/mountinfo | sort -u)
-for directory in /*; do
-    case $directory in /mnt|/proc|/sys|/dev|/run) continue ;; esac
+for directory in /* /dev/shm; do
+    case $directory in /mnt|/proc|/sys|/dev) continue ;; esac
     [ -L "$directory" ] || [ ! -d "$directory" ] && continue
     cover "$directory" || fail "$directory"
     # What is mounted within is not a part of the directory.
@@ -34,6 +34,8 @@ for directory in /*; do
     done || fail "what is mounted in $directory"
 done
 mount --bind "/mnt/original$own" "$own" || fail "$own"
+# What holds the changes and the original has no name any more, and no script finds them.
+umount -l /mnt && mount --bind /mnt /mnt && mount -o remount,ro,bind /mnt || fail "/mnt"
 cd "$own" && exec "$@""#;
 
 /// The program and the arguments that start a server with copies; `own` is the laboratory's own directory.

@@ -111,7 +111,7 @@ const MEANT: &[Meant] = &[
         is_coding && case.explanation.runs && case.tsubame.answer.length < VERY_SHORT
     }),
     meant("The status page", |case| {
-        let has_title = |told: &Told| memchr::memmem::find(&told.plain.body, b"Server Status").is_some();
+        let has_title = |told: &Told| memchr::memmem::find(&told.plain.body, b"Scoreboard").is_some();
         case.is(&What::Body) && case.is_made_by("status") && has_title(case.apache) && has_title(case.tsubame)
     }),
     meant("The info page", |case| {

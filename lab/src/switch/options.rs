@@ -4,6 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::since::Since;
+
+/// The exit status if there are findings that `--fail-on` names.
+pub(crate) const DIFFERENT: u8 = 3;
+
 /// The options of `switch`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SwitchOptions {
@@ -71,6 +76,20 @@ pub(crate) struct SwitchOptions {
     /// The tsubame to compare [default: as in `run http`, or the installed one]
     #[arg(long, value_name = "PATH")]
     pub(crate) tsubame: Option<PathBuf>,
+
+    /// After the switch: compare the access logs since then with those before, and name what changed beyond chance
+    #[arg(long, conflicts_with_all = [
+        "sources", "requests", "user", "limit", "speed", "scripts", "allows_unsafe", "in_place", "timeout", "rounds", "fail_on", "tsubame"
+    ])]
+    pub(crate) watch: bool,
+
+    /// When Tsubame took over: 2026-11-30T22:15, 22:15 (today) or 2h (ago) [default: the start of the running tsubame]
+    #[arg(long, value_name = "TIME", requires = "watch")]
+    pub(crate) since: Option<Since>,
+
+    /// Compare this many hours since the switch, or what has passed of them
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "watch", value_parser = clap::value_parser!(u32).range(1..=24))]
+    pub(crate) hours: u32,
 
     /// Print the report as JSON
     #[arg(long)]

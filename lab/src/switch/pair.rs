@@ -1,5 +1,6 @@
 //! The servers, started beside the live one from the same configuration: Apache, Tsubame, and a second Apache.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,10 @@ pub(crate) struct Start<'a> {
     pub(crate) networks: [Network; SERVERS],
     pub(crate) sites: &'a Sites,
     pub(crate) scratch: &'a Scratch,
+    /// Whether scripts, programs and backends may be started and asked.
+    pub(crate) runs_scripts: bool,
+    /// Error documents that a script or a backend makes.
+    pub(crate) pages_that_run: &'a BTreeSet<String>,
     /// Whether each has a copy of the file system.
     pub(crate) copies: bool,
 }
@@ -78,6 +83,8 @@ impl Start<'_> {
                 network: self.networks[at],
                 sites: self.sites,
                 directory: &directory,
+                runs_scripts: self.runs_scripts,
+                pages_that_run: self.pages_that_run,
                 owner: owner(self.installed),
                 identity: identity.as_ref(),
                 redirections: Redirections::new(),

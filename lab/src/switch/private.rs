@@ -30,15 +30,21 @@ enum Treatment {
     Copied(&'static str),
     /// Its first argument is a log: a file, a command, or a provider such as `syslog`.
     Log(&'static str),
+    /// Parts of it would start a program, ask a backend, or run a script by themselves: those are left out.
+    Quiet,
     /// Its first argument is a cache, such as `shmcb:/path(512000)`.
     Cache,
 }
 
 /// The directives that make a server write, listen, or speak to others by itself.
-const TREATMENTS: [(&str, Treatment); 32] = {
-    use Treatment::{Cache, Copied, Directory, LeftOut, Log, PrivateFile};
-    [
+const TREATMENTS: &[(&str, Treatment)] = {
+    use Treatment::{Cache, Copied, Directory, LeftOut, Log, PrivateFile, Quiet};
+    &[
+        ("AddHandler", Quiet),
+        ("AddOutputFilter", Quiet),
+        ("AddOutputFilterByType", Quiet),
         ("AuthnCacheSOCache", Cache),
+        ("BalancerMember", Quiet),
         ("BalancerPersist", LeftOut("no state of balancers is kept")),
         ("CacheLockPath", Directory("cache-lock")),
         ("CacheRoot", Directory("cache")),
@@ -49,7 +55,9 @@ const TREATMENTS: [(&str, Treatment); 32] = {
         ("DavGenericLockDB", PrivateFile("dav-locks")),
         ("DavLockDB", PrivateFile("dav-locks")),
         ("DavLockDBType", LeftOut("the locks are in a directory of their own")),
+        ("ErrorDocument", Quiet),
         ("ErrorLog", Log("error")),
+        ("ExtFilterDefine", Quiet),
         ("FcgidIPCDir", Directory("fcgid")),
         ("FcgidProcessTableFile", PrivateFile("fcgid-table")),
         ("ForensicLog", Log("forensic")),
@@ -59,17 +67,33 @@ const TREATMENTS: [(&str, Treatment); 32] = {
         ("HeartbeatStorage", PrivateFile("heartbeats")),
         ("LDAPSharedCacheFile", PrivateFile("ldap-cache")),
         ("Listen", LeftOut("")),
+        ("MDChallengeDns01", LeftOut("no authority is asked")),
+        ("MDMessageCmd", LeftOut("no authority is asked")),
+        ("MDNotifyCmd", LeftOut("no authority is asked")),
+        ("MDRenewMode", LeftOut("no authority is asked")),
+        ("MDStapleOthers", LeftOut("no authority is asked")),
+        ("MDStapling", LeftOut("no authority is asked")),
         ("MDStoreDir", Copied("md")),
         ("Mutex", LeftOut("locks are where they are by default")),
         ("NameVirtualHost", LeftOut("")),
         ("PidFile", LeftOut("")),
+        ("ProxyHCExpr", LeftOut("no backend is asked by itself")),
+        ("ProxyHCTemplate", LeftOut("no backend is asked by itself")),
+        ("ProxyPass", Quiet),
+        ("ProxyPassMatch", Quiet),
+        ("ProxySet", Quiet),
+        ("RewriteMap", Quiet),
         ("ScoreBoardFile", LeftOut("")),
         ("ScriptLog", Log("scripts")),
         ("ScriptSock", PrivateFile("cgid")),
+        ("SetHandler", Quiet),
+        ("SetOutputFilter", Quiet),
+        ("SSLRandomSeed", Quiet),
         ("SSLSessionCache", Cache),
         ("SSLStaplingCache", Cache),
         ("SSLUseStapling", LeftOut("no authority is asked")),
         ("TransferLog", Log("access")),
+        ("XBitHack", Quiet),
     ]
 };
 
@@ -98,6 +122,10 @@ pub(crate) struct Writer<'a> {
     pub(crate) owner: Option<(u32, u32)>,
     /// What stands for all certificates, if a key may not be read.
     pub(crate) identity: Option<&'a Identity>,
+    /// Whether scripts, programs and backends may be started and asked.
+    pub(crate) runs_scripts: bool,
+    /// Error documents that a script or a backend makes.
+    pub(crate) pages_that_run: &'a BTreeSet<String>,
     pub(crate) redirections: Redirections,
     /// How many access logs were met.
     pub(crate) logs: usize,
@@ -157,22 +185,25 @@ impl Writer<'_> {
             line("FcgidIPCDir", &[&shown(&self.make("fcgid")?)]);
             line("FcgidProcessTableFile", &[&shown(&run.join("fcgid-table"))]);
         }
-        if !installed.loads("remoteip_module")
-            && let Some(module) = installed.module("mod_remoteip.so")
-        {
-            line("LoadModule", &["remoteip_module", &shown(&module)]);
-            line("RemoteIPHeader", &[CLIENT_FIELD]);
+        if installed.loads("md_module") {
+            line("MDRenewMode", &["manual"]);
         }
         if self.knows_clients() {
+            if let Some(module) = installed.module("mod_remoteip.so").filter(|_| !installed.loads("remoteip_module")) {
+                line("LoadModule", &["remoteip_module", &shown(&module)]);
+            }
+            line("RemoteIPHeader", &[CLIENT_FIELD]);
             line("RemoteIPInternalProxy", &["127.0.0.0/8"]);
         }
         text += &self.endpoints.listen(self.network);
         Ok(text)
     }
 
-    /// Whether the servers believe what we say about the address of a client.
+    /// Whether the servers believe what we say about the address of a client: not if the configuration believes another field.
     pub(crate) fn knows_clients(&self) -> bool {
-        self.installed.loads("remoteip_module") || self.installed.module("mod_remoteip.so").is_some()
+        let has_own =
+            all(&self.installed.tree).any(|directive| directive.name.to_ascii_lowercase().starts_with("remoteip"));
+        !has_own && self.installed.module("mod_remoteip.so").is_some()
     }
 
     /// Writes the directives of a section. `port` is that of its virtual host, if it has only one.
@@ -241,6 +272,7 @@ impl Writer<'_> {
         let found = TREATMENTS.iter().find(|(name, _)| directive.is(name));
         let Some((_, treatment)) = found else { return Ok(Some(directive.arguments.clone())) };
         let (instead, told) = match *treatment {
+            Treatment::Quiet => return Ok(self.quiet(directive, words)),
             Treatment::LeftOut(why) => {
                 self.note(directive, why);
                 return Ok(None);
@@ -267,6 +299,53 @@ impl Writer<'_> {
             return Ok(Some(words.join(" ")));
         }
         Ok(Some(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
+    }
+
+    /// The arguments without what acts by itself; none if nothing is left. Programs and pages with includes are left out only as
+    /// long as no scripts are wanted.
+    fn quiet(&mut self, directive: &Directive, mut words: Vec<String>) -> Option<String> {
+        let unchanged = words.clone();
+        let lower = |word: &String| word.to_ascii_lowercase();
+        let runs = self.runs_scripts;
+        let is_page_that_runs = |word: &String| self.pages_that_run.contains(word);
+        match lower(&directive.name).as_str() {
+            "proxypass" | "proxypassmatch" | "balancermember" | "proxyset" => {
+                words.retain(|word| !(word.starts_with("hc") && word.contains('=')));
+            }
+            "sslrandomseed" if words.iter().any(|word| word.starts_with("exec:")) => words.clear(),
+            _ if runs => {}
+            "rewritemap" => {
+                if let Some(map) = words.get_mut(1).filter(|map| map.starts_with("prg:")) {
+                    *map = format!("txt:{}", self.directory.join("httpd.conf").display());
+                }
+            }
+            "extfilterdefine" => {
+                if let Some(command) = words.iter_mut().find(|word| word.starts_with("cmd=")) {
+                    *command = "cmd=/bin/cat".to_owned();
+                }
+            }
+            "errordocument" if words.get(1).is_some_and(is_page_that_runs) => words.clear(),
+            "xbithack" => words.clear(),
+            "addhandler" | "sethandler" if words.first().is_some_and(|word| lower(word) == "server-parsed") => {
+                words.clear()
+            }
+            "setoutputfilter" | "addoutputfilter" | "addoutputfilterbytype" => {
+                if let Some(filters) = words.first_mut() {
+                    let kept: Vec<&str> =
+                        filters.split(';').filter(|one| !one.eq_ignore_ascii_case("INCLUDES")).collect();
+                    *filters = kept.join(";");
+                    if filters.is_empty() {
+                        words.clear();
+                    }
+                }
+            }
+            _ => {}
+        }
+        if words == unchanged {
+            return Some(directive.arguments.clone());
+        }
+        self.note(directive, "nothing is started or asked by itself");
+        (!words.is_empty()).then(|| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
     }
 
     /// The certificate and key that stand for those that may not be read.

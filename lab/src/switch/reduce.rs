@@ -74,7 +74,7 @@ mod tests {
         let given = Ask { fields, client: Some([10, 0, 0, 1].into()), ..ask("GET /a/b?c=d&e=f") };
         let needs_range = |ask: &Ask| ask.fields.iter().any(|(name, _)| name == "Range") && ask.target.contains(&b'c');
         let small = reduced(&given, needs_range);
-        assert_eq!(small.shown(), "GET http://localhost/a/b?c=d");
+        assert_eq!(small.shown(), "GET http://localhost/a/b?c=d (Range: x)");
         assert_eq!((small.fields.len(), small.client), (1, None));
         let mut asked = 0;
         let same = reduced(&given, |_| {

@@ -97,7 +97,7 @@ impl Report {
         }
         if !pair.knows_clients {
             notes.push(
-                "Without mod_remoteip all clients are at the loopback address, so what depends on it is not compared"
+                "Without mod_remoteip, or with RemoteIP lines in the configuration, all clients are at the loopback address, so what depends on it is not compared"
                     .into(),
             );
         }

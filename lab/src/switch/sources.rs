@@ -9,14 +9,16 @@ mod pattern;
 mod requests;
 mod walk;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 pub(crate) use collection::{Busiest, Collected, Given};
+pub(crate) use logs::{Log, format_of, logs};
 
 use super::ask::Unsendable;
 use super::endpoints::Endpoints;
 use super::explain::Explainer;
 use super::options::{Source, SwitchOptions};
+use super::tree::all;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
 use walk::{Ground, Walked};
@@ -72,4 +74,25 @@ pub(crate) fn keep_harmless(
         }
     }
     Ok(())
+}
+
+/// The most error documents that are explained.
+const PAGES_MAX: usize = 2000;
+
+/// The paths of `ErrorDocument`s that a script or a backend makes, for any site.
+pub(crate) fn pages_that_run(given: &Given<'_>, explainer: &mut Explainer) -> Result<BTreeSet<String>> {
+    let lines = all(&given.installed.tree).filter(|directive| directive.is("ErrorDocument"));
+    let paths: BTreeSet<String> =
+        lines.filter_map(|line| line.words().get(1).filter(|path| path.starts_with('/')).cloned()).collect();
+    let mut running = BTreeSet::new();
+    let pairs = paths.iter().flat_map(|path| (0..given.sites.all().len()).map(move |site| (site, path)));
+    for (site, path) in pairs.take(PAGES_MAX) {
+        interrupt::check()?;
+        if let Some(ask) = given.ask(site, path)
+            && explainer.explain(&ask, given.endpoints)?.runs
+        {
+            running.insert(path.clone());
+        }
+    }
+    Ok(running)
 }

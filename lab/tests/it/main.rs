@@ -14,3 +14,4 @@ mod switch;
 mod tls;
 mod top;
 mod tune;
+mod watch_logs;

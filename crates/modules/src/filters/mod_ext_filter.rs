@@ -179,6 +179,7 @@ async fn run(request: &mut Request, body: Body, filter: Arc<External>) -> Body {
     if !filter.is_for(request, request.response.content_type()) || filter.is_removed(request, OUTPUT) {
         return body;
     }
+    request.before_programs().await;
     match exec::filter(request, &filter.program, body).await {
         Ok(made) => {
             if let Some(kind) = &filter.out_type {

@@ -136,6 +136,8 @@ async fn includes(request: &mut Request, body: Body) -> Body {
     if matches!(body, Body::Empty) {
         return body;
     }
+    // A page may run commands and scripts.
+    request.before_programs().await;
     let page = Page::of(request, variables);
     server::written(|out| page.write(body.into_stream(), out)).await
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use server::Server;
 
+use server::explain::Explainer;
+
 use super::{Query, json as written, question};
 
 /// The most bytes of a question: a head as large as a server accepts, and its names.
@@ -18,19 +20,20 @@ const QUESTION_MAX: u64 = 256 * 1024;
 pub(super) fn answer(server: Arc<Server>, mut input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     // Requests borrow the server for the lifetime of the process.
     let server: &'static Server = Box::leak(Box::new(server));
+    let explainer = Explainer::new(server);
     let mut line = Vec::new();
     loop {
         line.clear();
         if input.by_ref().take(QUESTION_MAX).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let answer = one(server, &line).unwrap_or_else(|why| json!({ "error": why }));
+        let answer = one(server, explainer, &line).unwrap_or_else(|why| json!({ "error": why }));
         writeln!(output, "{answer}")?;
         output.flush()?;
     }
 }
 
-fn one(server: &'static Server, line: &[u8]) -> Result<Value, String> {
+fn one(server: &Server, explainer: Explainer, line: &[u8]) -> Result<Value, String> {
     let asked: Value =
         serde_json::from_slice(line).map_err(|error| format!("a question is a line of JSON: {error}"))?;
     let text = |name: &str| asked.get(name).and_then(Value::as_str).map(str::to_string);
@@ -51,7 +54,7 @@ fn one(server: &'static Server, line: &[u8]) -> Result<Value, String> {
         ..Query::default()
     };
     let question = question(&query, server)?;
-    Ok(match server::explain::explain(server, &question) {
+    Ok(match explainer.explain(&question) {
         Ok(explanation) => written::brief(&explanation),
         Err(refused) => written::brief_of_refused(&refused),
     })

@@ -41,12 +41,13 @@ struct Minute {
 }
 
 /// A log to read.
-struct Log {
+#[derive(Debug)]
+pub(crate) struct Log {
     /// The number of the site that it belongs to.
-    site: usize,
-    path: PathBuf,
+    pub(crate) site: usize,
+    pub(crate) path: PathBuf,
     /// None: it is guessed.
-    format: Option<LogFormat>,
+    pub(crate) format: Option<LogFormat>,
 }
 
 /// What is read from all logs.
@@ -107,7 +108,7 @@ pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) -> Result<()
 }
 
 /// The logs to read: those that were named, or those of the configuration.
-fn logs(given: &Given<'_>, collected: &mut Collected) -> Vec<Log> {
+pub(crate) fn logs(given: &Given<'_>, collected: &mut Collected) -> Vec<Log> {
     let mut logs = Vec::new();
     for path in &given.options.logs {
         // A log that the configuration has is of the format that it says there.
@@ -297,7 +298,7 @@ impl Reading<'_> {
 }
 
 /// The format of a log that was named without one.
-fn format_of(path: &Path) -> Result<Option<Guess>> {
+pub(crate) fn format_of(path: &Path) -> Result<Option<Guess>> {
     const LINES: usize = 200;
     let mut lines: Vec<Vec<u8>> = Vec::new();
     read(path, &mut |_| Ok(()), &mut |_, line| {

@@ -351,3 +351,32 @@ fn many_requests_are_explained_one_by_one() {
     }
     assert_eq!(answers[4]["answer"]["status"], 404, "HTTP/1.0 needs no host: {text}");
 }
+
+/// No command of a page with includes runs, and no external filter.
+#[test]
+fn filters_start_no_programs() {
+    let site = Site::new();
+    let effect = site.root.join("effect");
+    site.page("a.shtml", format!("<!--#exec cmd=\"echo > {}\" -->", effect.display()));
+    site.page("b.txt", "b");
+    let program = site.script("effect", &format!("#!/bin/sh\necho > {}\ncat\n", effect.display()));
+    let modules = [
+        "include_module modules/mod_include.so",
+        "ext_filter_module modules/mod_ext_filter.so",
+        "cgi_module modules/mod_cgi.so",
+    ];
+    let load: String = modules.iter().map(|module| format!("LoadModule {module}\n")).collect();
+    site.configure(
+        Mpm::Percore,
+        &format!(
+            "{load}ExtFilterDefine effect cmd={}\nAddOutputFilter INCLUDES .shtml\nAddOutputFilter effect .txt\n\
+             <Directory ${{DOCS}}>\nOptions +Includes\n</Directory>\n",
+            program.display()
+        ),
+    );
+    for page in ["/a.shtml", "/b.txt"] {
+        let explained = json(&site, &[page]);
+        assert_eq!(explained["answer"]["runs"], true, "{page}: {explained:#}");
+    }
+    assert!(!effect.exists(), "a program ran");
+}
