@@ -12,6 +12,7 @@ use super::difference::{Difference, Told, What, differences, leave_out_what_vari
 use super::endpoints::Endpoints;
 use super::explain::{Explainer, Explanation};
 use super::findings::{Example, Findings};
+use super::meant::{self, Case};
 use super::pair::{Pair, Side};
 use super::private::Writer;
 use super::reduce::reduced;
@@ -193,12 +194,16 @@ impl Comparison<'_> {
             let whats: Vec<What> = example.differences.iter().map(|difference| difference.what.clone()).collect();
             let shows = |ask: &Ask| {
                 // A smaller request may be about something else: a script, for one.
-                if !explainer.explain(ask, self.endpoints).is_ok_and(|explanation| !explanation.runs) {
-                    return false;
-                }
+                let explanation = explainer.explain(ask, self.endpoints).ok();
+                let Some(explanation) = explanation.filter(|explanation| !explanation.runs) else { return false };
                 let [apache, tsubame] = ask_both(ask);
                 let found = differences(&ask.method, &apache, &tsubame);
-                found.iter().map(|difference| difference.what.clone()).collect::<Vec<_>>() == whats
+                let is_meant = |difference: &Difference| {
+                    let case = Case { ask, difference, apache: &apache, tsubame: &tsubame, explanation: &explanation };
+                    meant::entry(&case).is_some()
+                };
+                !found.iter().any(is_meant)
+                    && found.iter().map(|difference| difference.what.clone()).collect::<Vec<_>>() == whats
             };
             let small = reduced(&example.ask, shows);
             let before = pair.sides.each_ref().map(Side::errors);

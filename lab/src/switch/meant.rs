@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::answer::decoded;
 use super::ask::Ask;
 use super::difference::{Difference, Told, What};
 use super::explain::Explanation;
@@ -36,6 +37,15 @@ impl Case<'_> {
         let Difference { what, apache, tsubame } = self.difference;
         let mut words = apache.split(' ').zip(tsubame.split(' '));
         words.find(|(one, other)| one != other).filter(|_| *what == What::AccessLog)
+    }
+
+    /// Whether both pages have a text, before anything was left out.
+    fn both_have(&self, text: &str) -> bool {
+        let has = |told: &Told| {
+            let body = decoded(&told.answer).unwrap_or_else(|| told.answer.body.clone());
+            memchr::memmem::find(&body, text.as_bytes()).is_some()
+        };
+        has(self.apache) && has(self.tsubame)
     }
 
     fn is_made_by(&self, module: &str) -> bool {
@@ -110,13 +120,9 @@ const MEANT: &[Meant] = &[
         let is_coding = ["content-encoding", "vary", "etag"].iter().any(|name| case.is_field(name));
         is_coding && case.explanation.runs && case.tsubame.answer.length < VERY_SHORT
     }),
-    meant("The status page", |case| {
-        let has_title = |told: &Told| memchr::memmem::find(&told.plain.body, b"Scoreboard").is_some();
-        case.is(&What::Body) && case.is_made_by("status") && has_title(case.apache) && has_title(case.tsubame)
-    }),
+    meant("The status page", |case| case.is(&What::Body) && case.is_made_by("status") && case.both_have("Scoreboard")),
     meant("The info page", |case| {
-        let has_title = |told: &Told| memchr::memmem::find(&told.plain.body, b"Server Information").is_some();
-        case.is(&What::Body) && case.is_made_by("info") && has_title(case.apache) && has_title(case.tsubame)
+        case.is(&What::Body) && case.is_made_by("info") && case.both_have("Server Information")
     }),
     meant("A client's name that decides nothing", |case| {
         let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
