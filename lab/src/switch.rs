@@ -31,9 +31,10 @@ mod sources;
 mod tree;
 mod watch;
 
+use std::path::Path;
 use std::time::Duration;
 
-use crate::machine::error::{Error, Result, write_file};
+use crate::machine::error::{Context as _, Error, Result, write_file};
 use crate::machine::scratch::Scratch;
 use crate::machine::{interrupt, programs};
 use comparison::Comparison;
@@ -52,6 +53,10 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
         return watch::run(options);
     }
     interrupt::catch()?;
+    if let Some(parent) = options.html.as_deref().and_then(Path::parent).filter(|parent| *parent != Path::new("")) {
+        let missing = || Error::new(format!("there is no directory {}", parent.display())).advise("--html FILE");
+        parent.is_dir().then_some(()).ok_or_else(missing)?;
+    }
     let [mut apache, tsubame] = programs_of(options)?;
     let scratch = Scratch::new()?;
     let file = std::path::absolute(&options.file).map_err(|error| Error::new(error.to_string()))?;
@@ -92,6 +97,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     let patience = Duration::from_secs(options.timeout);
     let comparison = Comparison { endpoints: &endpoints, sites: &sites, patience };
     let compared = comparison.run(&mut pair, &collected.samples, &mut explainer)?;
+    check_room(scratch.path())?;
     let has_cost = options.rounds > 0 && collected.samples.iter().any(|(sample, _)| sample.weight > 0);
     let cost = match has_cost {
         true => cost::measure_in_turn(&start.pair(false)?, &endpoints, &collected.samples, options.rounds)?,
@@ -113,6 +119,21 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     };
     match fails {
         true => Err(Error::new("the servers do not answer alike").ending_with(DIFFERENT)),
+        false => Ok(()),
+    }
+}
+
+/// The least room that must be left where the servers write, in bytes: on a full disk logs end early, and nobody says so.
+const ROOM_MIN: u64 = 4 * 1024 * 1024;
+
+/// Returns an error if there is no room left for the servers' logs.
+fn check_room(directory: &Path) -> Result<()> {
+    let room = rustix::fs::statvfs(directory).context(|| format!("ask for the room in {}", directory.display()))?;
+    match room.f_bavail.saturating_mul(room.f_frsize) < ROOM_MIN {
+        true => {
+            Err(Error::new(format!("there is no room left in {}: the logs cannot be compared", directory.display()))
+                .advise("TMPDIR=DIRECTORY, on a larger disk"))
+        }
         false => Ok(()),
     }
 }

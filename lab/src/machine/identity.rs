@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_generated_certificate_can_be_verified_and_shown() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = Scratch::for_test("identity");
         let made = Identity::make(scratch.path()).unwrap();
         let tls = Tls { trust: Trust::File(made.certificate.clone()), identity: Some(made.both()), ..Tls::to(NAME) };
         assert!(tls.client().is_ok());

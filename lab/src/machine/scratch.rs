@@ -21,7 +21,10 @@ impl Scratch {
     /// Makes one, and removes those left behind by killed runs.
     pub(crate) fn new() -> Result<Self> {
         Self::clear_leftovers();
-        let path = std::env::temp_dir().join(format!("{SCRATCH_PREFIX}{}", std::process::id()));
+        // Servers that are given the path may work in another directory.
+        let place = std::path::absolute(std::env::temp_dir())
+            .context(|| "find the directory for temporary files".to_owned())?;
+        let path = place.join(format!("{SCRATCH_PREFIX}{}", std::process::id()));
         std::fs::create_dir(&path).context(|| format!("create {}", path.display()))?;
         Ok(Self(path))
     }

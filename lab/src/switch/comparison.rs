@@ -7,11 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::answer::{Asker, Fault};
-use super::ask::{Ask, Sample};
-use super::difference::{Difference, Told, What, differences, leave_out_what_varies, short};
+use super::ask::{Ask, Sample, Source};
+use super::difference::{Difference, Told, What, around_difference, differences, leave_out_what_varies, short};
 use super::endpoints::Endpoints;
 use super::explain::{Explainer, Explanation};
-use super::findings::{Example, Findings};
+use super::findings::{Count, Example, Findings};
 use super::meant::{self, Case};
 use super::pair::{Pair, Side};
 use super::private::Writer;
@@ -56,6 +56,9 @@ pub(crate) struct Compared {
     pub(crate) varying: BTreeMap<What, u64>,
     /// Lines of access logs that were compared.
     pub(crate) lines: u64,
+    /// Requests that Apache answers with another status here than its log has, and one of them.
+    pub(crate) otherwise: Count,
+    pub(crate) example: Option<String>,
     /// How late a request was sent at most, if requests were due.
     pub(crate) latest: Duration,
     /// The numbers of requests whose answers differ, or vary: their lines do, too.
@@ -96,6 +99,13 @@ impl Comparison<'_> {
                 }
             }
             compared.findings.asked.add(sample.0.weight);
+            if let Source::Log { status: Some(logged), .. } = sample.0.source
+                && logged != apache.answer.status
+            {
+                compared.otherwise.add(sample.0.weight);
+                let now = apache.answer.status;
+                compared.example.get_or_insert_with(|| format!("{}: {logged} then, {now} here", sample.0.ask.shown()));
+            }
             if differences(&sample.0.ask.method, &apache, &tsubame).is_empty() {
                 compared.findings.same.add(sample.0.weight);
             } else {
@@ -139,8 +149,7 @@ impl Comparison<'_> {
         if doubtful.is_empty() {
             return;
         }
-        let began = Instant::now();
-        sleep(SECOND.saturating_sub(began.elapsed()));
+        sleep(SECOND);
         for Doubtful { number, sample, mut apache, mut tsubame } in doubtful {
             let Some(twin) = &pair.twin else { continue };
             let mut varying = BTreeSet::new();
@@ -229,8 +238,13 @@ impl Comparison<'_> {
                 if theirs == ours || compared.differing.contains(&number) {
                     continue;
                 }
-                let told = |line: Option<&String>| line.map_or_else(|| "no line".to_owned(), |line| short(line));
-                let difference = Difference { what: What::AccessLog, apache: told(theirs), tsubame: told(ours) };
+                let (apache, tsubame) = match (theirs, ours) {
+                    (Some(theirs), Some(ours)) => around_difference(theirs, ours),
+                    _ => {
+                        [theirs, ours].map(|line| line.map_or_else(|| "no line".to_owned(), |line| short(line))).into()
+                    }
+                };
+                let difference = Difference { what: What::AccessLog, apache, tsubame };
                 let (ask, source) = (sample.ask.clone(), sample.source.clone());
                 let example = Example {
                     ask,

@@ -33,12 +33,12 @@ pub(crate) struct SwitchOptions {
     pub(crate) requests: Vec<PathBuf>,
 
     /// A user for pages that want one; without any, they are asked only as a stranger
-    #[arg(long, value_name = "NAME:PASSWORD")]
+    #[arg(long, value_name = "NAME:PASSWORD", value_parser = user)]
     pub(crate) user: Option<String>,
 
     /// Ask this many different requests at most, the most frequent ones first
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub(crate) limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
 
     /// Send every line of the logs, in their order, so many times as fast as they came: 1 is their own pace
     #[arg(long, value_name = "TIMES", value_parser = speed)]
@@ -136,4 +136,9 @@ fn speed(text: &str) -> std::result::Result<f64, String> {
         .ok()
         .filter(|times| (0.001..=1e6).contains(times))
         .ok_or_else(|| "a number from 0.001 to 1000000".to_owned())
+}
+
+fn user(text: &str) -> std::result::Result<String, String> {
+    let has_both = text.split_once(':').is_some_and(|(name, _)| !name.is_empty());
+    has_both.then(|| text.to_owned()).ok_or_else(|| "a name, a colon, and a password".to_owned())
 }

@@ -1,11 +1,15 @@
 //! The configuration of a server that runs beside the live one: everything it writes goes to a directory of its own, and it
 //! listens on endpoints of its own.
 
+mod quiet;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use quiet::Quiet;
 
 use super::ask::NUMBER_FIELD;
 use super::endpoints::{Endpoints, Network, Written};
@@ -31,20 +35,20 @@ enum Treatment {
     /// Its first argument is a log: a file, a command, or a provider such as `syslog`.
     Log(&'static str),
     /// Parts of it would start a program, ask a backend, or run a script by themselves: those are left out.
-    Quiet,
+    Quieted,
     /// Its first argument is a cache, such as `shmcb:/path(512000)`.
     Cache,
 }
 
 /// The directives that make a server write, listen, or speak to others by itself.
 const TREATMENTS: &[(&str, Treatment)] = {
-    use Treatment::{Cache, Copied, Directory, LeftOut, Log, PrivateFile, Quiet};
+    use Treatment::{Cache, Copied, Directory, LeftOut, Log, PrivateFile, Quieted};
     &[
-        ("AddHandler", Quiet),
-        ("AddOutputFilter", Quiet),
-        ("AddOutputFilterByType", Quiet),
+        ("AddHandler", Quieted),
+        ("AddOutputFilter", Quieted),
+        ("AddOutputFilterByType", Quieted),
         ("AuthnCacheSOCache", Cache),
-        ("BalancerMember", Quiet),
+        ("BalancerMember", Quieted),
         ("BalancerPersist", LeftOut("no state of balancers is kept")),
         ("CacheLockPath", Directory("cache-lock")),
         ("CacheRoot", Directory("cache")),
@@ -55,9 +59,9 @@ const TREATMENTS: &[(&str, Treatment)] = {
         ("DavGenericLockDB", PrivateFile("dav-locks")),
         ("DavLockDB", PrivateFile("dav-locks")),
         ("DavLockDBType", LeftOut("the locks are in a directory of their own")),
-        ("ErrorDocument", Quiet),
+        ("ErrorDocument", Quieted),
         ("ErrorLog", Log("error")),
-        ("ExtFilterDefine", Quiet),
+        ("ExtFilterDefine", Quieted),
         ("FcgidIPCDir", Directory("fcgid")),
         ("FcgidProcessTableFile", PrivateFile("fcgid-table")),
         ("ForensicLog", Log("forensic")),
@@ -79,21 +83,21 @@ const TREATMENTS: &[(&str, Treatment)] = {
         ("PidFile", LeftOut("")),
         ("ProxyHCExpr", LeftOut("no backend is asked by itself")),
         ("ProxyHCTemplate", LeftOut("no backend is asked by itself")),
-        ("ProxyPass", Quiet),
-        ("ProxyPassMatch", Quiet),
-        ("ProxySet", Quiet),
-        ("RewriteMap", Quiet),
+        ("ProxyPass", Quieted),
+        ("ProxyPassMatch", Quieted),
+        ("ProxySet", Quieted),
+        ("RewriteMap", Quieted),
         ("ScoreBoardFile", LeftOut("")),
         ("ScriptLog", Log("scripts")),
         ("ScriptSock", PrivateFile("cgid")),
-        ("SetHandler", Quiet),
-        ("SetOutputFilter", Quiet),
-        ("SSLRandomSeed", Quiet),
+        ("SetHandler", Quieted),
+        ("SetOutputFilter", Quieted),
+        ("SSLRandomSeed", Quieted),
         ("SSLSessionCache", Cache),
         ("SSLStaplingCache", Cache),
         ("SSLUseStapling", LeftOut("no authority is asked")),
         ("TransferLog", Log("access")),
-        ("XBitHack", Quiet),
+        ("XBitHack", Quieted),
     ]
 };
 
@@ -177,6 +181,7 @@ impl Writer<'_> {
         }
         self.make("logs")?;
         let run = self.make("run")?;
+        write_file(run.join("empty-map"), "")?;
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         line("DefaultRuntimeDir", &[&shown(&run)]);
         line("PidFile", &[&shown(&run.join("pid"))]);
@@ -272,7 +277,7 @@ impl Writer<'_> {
         let found = TREATMENTS.iter().find(|(name, _)| directive.is(name));
         let Some((_, treatment)) = found else { return Ok(Some(directive.arguments.clone())) };
         let (instead, told) = match *treatment {
-            Treatment::Quiet => return Ok(self.quiet(directive, words)),
+            Treatment::Quieted => return Ok(self.quieted(directive, &words)),
             Treatment::LeftOut(why) => {
                 self.note(directive, why);
                 return Ok(None);
@@ -301,51 +306,17 @@ impl Writer<'_> {
         Ok(Some(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
     }
 
-    /// The arguments without what acts by itself; none if nothing is left. Programs and pages with includes are left out only as
-    /// long as no scripts are wanted.
-    fn quiet(&mut self, directive: &Directive, mut words: Vec<String>) -> Option<String> {
-        let unchanged = words.clone();
-        let lower = |word: &String| word.to_ascii_lowercase();
-        let runs = self.runs_scripts;
-        let is_page_that_runs = |word: &String| self.pages_that_run.contains(word);
-        match lower(&directive.name).as_str() {
-            "proxypass" | "proxypassmatch" | "balancermember" | "proxyset" => {
-                words.retain(|word| !(word.starts_with("hc") && word.contains('=')));
-            }
-            "sslrandomseed" if words.iter().any(|word| word.starts_with("exec:")) => words.clear(),
-            _ if runs => {}
-            "rewritemap" => {
-                if let Some(map) = words.get_mut(1).filter(|map| map.starts_with("prg:")) {
-                    *map = format!("txt:{}", self.directory.join("httpd.conf").display());
-                }
-            }
-            "extfilterdefine" => {
-                if let Some(command) = words.iter_mut().find(|word| word.starts_with("cmd=")) {
-                    *command = "cmd=/bin/cat".to_owned();
-                }
-            }
-            "errordocument" if words.get(1).is_some_and(is_page_that_runs) => words.clear(),
-            "xbithack" => words.clear(),
-            "addhandler" | "sethandler" if words.first().is_some_and(|word| lower(word) == "server-parsed") => {
-                words.clear()
-            }
-            "setoutputfilter" | "addoutputfilter" | "addoutputfilterbytype" => {
-                if let Some(filters) = words.first_mut() {
-                    let kept: Vec<&str> =
-                        filters.split(';').filter(|one| !one.eq_ignore_ascii_case("INCLUDES")).collect();
-                    *filters = kept.join(";");
-                    if filters.is_empty() {
-                        words.clear();
-                    }
-                }
-            }
-            _ => {}
-        }
-        if words == unchanged {
+    /// The arguments without what acts by itself; none if nothing is left.
+    fn quieted(&mut self, directive: &Directive, words: &[String]) -> Option<String> {
+        let empty_map = self.directory.join("run/empty-map");
+        let quiet =
+            Quiet { runs_scripts: self.runs_scripts, pages_that_run: self.pages_that_run, empty_map: &empty_map };
+        let left = quiet.left(&directive.name, words.to_vec());
+        if left == words {
             return Some(directive.arguments.clone());
         }
         self.note(directive, "nothing is started or asked by itself");
-        (!words.is_empty()).then(|| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+        (!left.is_empty()).then(|| left.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
     }
 
     /// The certificate and key that stand for those that may not be read.

@@ -82,7 +82,7 @@ impl Report {
         pair: &Pair,
         misread: Vec<Misread>,
     ) -> Self {
-        let Compared { findings, varying, lines, latest, .. } = compared;
+        let Compared { findings, varying, lines, latest, otherwise, example, .. } = compared;
         let mut not_asked: BTreeMap<String, Count> =
             collected.unsendable.iter().map(|(why, count)| (why.told().to_owned(), *count)).collect();
         if collected.scripts.requests > 0 {
@@ -93,6 +93,12 @@ impl Report {
             notes.push(format!(
                 "Requests were sent up to {:.1} s late: the servers did not keep up with the pace",
                 latest.as_secs_f64()
+            ));
+        }
+        if let Some(example) = example {
+            notes.push(format!(
+                "Apache answers {} with another status here than its log has, such as {example}: something of the live server is not here",
+                shown(otherwise)
             ));
         }
         if !pair.knows_clients {

@@ -59,7 +59,7 @@ pub(crate) fn keep_harmless(
         if sample.due.is_none() && !known.insert(sample.ask.clone()) {
             continue;
         }
-        if collected.samples.len() >= options.limit {
+        if collected.samples.len() >= options.limit as usize {
             collected.unsendable.entry(Unsendable::Beyond).or_default().add(sample.weight);
             continue;
         }

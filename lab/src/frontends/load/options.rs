@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_server_may_have_many_names() {
         use clap::Parser as _;
-        let scratch = crate::machine::scratch::Scratch::new().unwrap();
+        let scratch = crate::machine::scratch::Scratch::for_test("load-options");
         let file = scratch.path().join("urls");
         std::fs::write(&file, "http://b.test:81/y\nhttp://c.test/z\n").unwrap();
         let plan = |line: &str| {

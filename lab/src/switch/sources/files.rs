@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_file_of_each_kind_is_asked_for() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = Scratch::for_test("files");
         let root = scratch.path().join("site");
         for directory in ["documents/in", "documents/out", "more"] {
             std::fs::create_dir_all(root.join(directory)).unwrap();

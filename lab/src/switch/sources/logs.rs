@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 
 use super::collection::{Busiest, Collected, Given};
 use crate::load::request_builder::base64;
-use crate::machine::error::Result;
+use crate::machine::error::{Error, Result};
 use crate::machine::interrupt;
 use crate::screen::progress;
 use crate::switch::ask::{Ask, Sample, Source, Unsendable};
@@ -80,17 +80,15 @@ pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) -> Result<()
         has_durations: false,
         replayed: given.options.speed.map(|_| Vec::new()),
     };
-    let found: Vec<(usize, Vec<PathBuf>)> = logs
-        .iter()
-        .enumerate()
-        .filter_map(|(number, log)| match files_of(&log.path) {
-            Ok(files) => Some((number, files)),
-            Err(error) => {
-                collected.notes.push(error.to_string());
-                None
-            }
-        })
-        .collect();
+    let mut found: Vec<(usize, Vec<PathBuf>)> = Vec::new();
+    for (number, log) in logs.iter().enumerate() {
+        match files_of(&log.path) {
+            Ok(files) => found.push((number, files)),
+            // A log that the administrator names has to be there; one of the configuration may not have begun yet.
+            Err(error) if !given.options.logs.is_empty() => return Err(error),
+            Err(error) => collected.notes.push(error.to_string()),
+        }
+    }
     let size = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.len());
     let bytes: u64 = found.iter().flat_map(|(_, files)| files).map(size).sum();
     let bar = progress::bar(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -171,10 +169,8 @@ impl Reading<'_> {
                     guessed = format;
                     &guessed
                 }
-                None => {
-                    collected.notes.push(format!("{} has no format that is known", path.display()));
-                    return Ok(());
-                }
+                None if path.metadata().is_ok_and(|meta| meta.len() == 0) => return Ok(()),
+                None => return Err(Error::new(format!("{} has no format that is known", path.display()))),
             },
         };
         let begun = bar.position();
@@ -244,7 +240,7 @@ impl Reading<'_> {
         let request = Request { method: request.method, target: &request.target, host, fields: &fields };
         match (&mut self.replayed, logged.time) {
             (None, _) => self.tally.add(&request, line, logged.status, logged.bytes),
-            (Some(replayed), Some(time)) if replayed.len() < self.given.options.limit => {
+            (Some(replayed), Some(time)) if replayed.len() < self.given.options.limit as usize => {
                 replayed.push((time, Tallied::once(&request, line, logged.status)));
             }
             // What has no time, or is beyond the limit, is told at the end.

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn requests_reach_their_sites() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = Scratch::for_test("requests");
         let file = scratch.path().join("requests");
         let text = "https://a/x\nhttp://A/\nhttp://b:81/\ncurl http://nobody/ -H 'Host: a' -H 'TE: x'\nhttps://nobody/";
         std::fs::write(&file, text).unwrap();

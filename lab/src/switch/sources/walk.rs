@@ -300,7 +300,7 @@ pub(super) mod tests {
 
     #[test]
     fn links_are_not_followed_into_directories() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = Scratch::for_test("walk");
         let root = scratch.path().join("tree");
         std::fs::create_dir_all(root.join("deep/er")).unwrap();
         std::fs::write(root.join("deep/er/a b.txt"), "x").unwrap();
