@@ -207,16 +207,20 @@ impl Report {
     pub(crate) fn page(&self) -> String {
         use crate::machine::host::{self, Host};
         use crate::page::html;
-        use crate::screen::table::escape;
+        use crate::screen::table::{Table, escape};
         let [apache, tsubame] = &self.servers;
         let when = format!("{}, {apache} beside {tsubame}", host::now());
         let mut page = html::begin("Before the switch", &self.verdict(), &when, &Host::observe());
         for finding in &self.findings {
             let _ = write!(page, "<h2>{}</h2>\n<p>{}</p>\n", escape(&finding.heading()), escape(&finding.about()));
-            let sides = [("Request", &finding.sent), ("Apache", &finding.apache), ("Tsubame", &finding.tsubame)];
-            for (name, text) in sides {
-                let _ = write!(page, "<h3>{name}</h3>\n<pre>{}</pre>\n", escape(text));
+            let mut table = Table::new(3, &["what", "Apache", "Tsubame"]);
+            finding.differences.iter().for_each(|row| table.push(row.to_vec()));
+            page += &table.to_html();
+            let _ = writeln!(page, "<pre>{}</pre>\n<div class=\"sides\">", escape(finding.sent.trim_end()));
+            for (name, text) in [("Apache", &finding.apache), ("Tsubame", &finding.tsubame)] {
+                let _ = writeln!(page, "<div><h3>{name}</h3>\n<pre>{}</pre></div>", escape(text));
             }
+            page += "</div>\n";
             if let Some(case) = &finding.case {
                 let _ = writeln!(
                     page,
