@@ -24,6 +24,9 @@ use crate::screen::progress;
 /// Pages show the time to a second: a second answer that comes later than this shows whether it does.
 const SECOND: Duration = Duration::from_millis(1100);
 
+/// Statuses that depend on fields which logs do not have: conditions and ranges.
+const CONDITIONAL: [u16; 4] = [206, 304, 412, 416];
+
 /// How many requests that differ are asked again at once, a second later.
 const ASKED_AGAIN: usize = 64;
 
@@ -101,6 +104,7 @@ impl Comparison<'_> {
             compared.findings.asked.add(sample.0.weight);
             if let Source::Log { status: Some(logged), .. } = sample.0.source
                 && logged != apache.answer.status
+                && !CONDITIONAL.contains(&logged)
             {
                 compared.otherwise.add(sample.0.weight);
                 let now = apache.answer.status;

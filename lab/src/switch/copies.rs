@@ -33,6 +33,11 @@ for directory in /* /dev/shm; do
         [ -d "$inner" ] && cover "$inner" 2>/dev/null || mount --bind "/mnt/original$inner" "$inner" || exit 1
     done || fail "what is mounted in $directory"
 done
+# A socket can be reached only as what it is: one in an overlay leads nowhere.
+sockets=$(sed -n 's/^[^/]* 00010000 [^/]* \(\/.*\)$/\1/p' /proc/net/unix | sort -u)
+echo "$sockets" | while read -r socket; do
+    [ ! -S "/mnt/original$socket" ] || mount --bind "/mnt/original$socket" "$socket" || exit 1
+done || fail "the sockets"
 mount --bind "/mnt/original$own" "$own" || fail "$own"
 # What holds the changes and the original has no name any more, and no script finds them.
 umount -l /mnt && mount --bind /mnt /mnt && mount -o remount,ro,bind /mnt || fail "/mnt"
