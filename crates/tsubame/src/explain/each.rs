@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use server::Server;
-
 use server::explain::Explainer;
 
 use super::{Query, json as written, question};
@@ -27,7 +26,16 @@ pub(super) fn answer(server: Arc<Server>, mut input: impl BufRead, mut output: i
         if input.by_ref().take(QUESTION_MAX).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let answer = one(server, explainer, &line).unwrap_or_else(|why| json!({ "error": why }));
+        // What is beyond the limit belongs to this question: it must not be taken for the next one.
+        let is_whole = line.ends_with(b"\n") || (line.len() as u64) < QUESTION_MAX;
+        let answer = match is_whole {
+            true => one(server, explainer, &line),
+            false => {
+                input.skip_until(b'\n')?;
+                Err(format!("a question has at most {QUESTION_MAX} bytes"))
+            }
+        };
+        let answer = answer.unwrap_or_else(|why| json!({ "error": why }));
         writeln!(output, "{answer}")?;
         output.flush()?;
     }

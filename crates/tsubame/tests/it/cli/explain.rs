@@ -325,11 +325,13 @@ fn many_requests_are_explained_one_by_one() {
     site.page("a.txt", "a");
     site.program("b.cgi", "#!/bin/sh\necho\n");
     site.configure(Mpm::Percore, "LoadModule cgi_module modules/mod_cgi.so\n<Directory ${DOCS}>\nOptions +ExecCGI\nAddHandler cgi-script .cgi\n</Directory>\n");
+    let long = format!(r#"{{"url": "/{}"}}"#, "x".repeat(1 << 20));
     let questions = [
         r#"{"url": "http://localhost/a.txt"}"#,
         r#"{"url": "/b.cgi", "method": "POST", "headers": [["X", "y"]], "from": "192.0.2.1"}"#,
         "nonsense",
         r#"{"url": "/none", "from": "nobody"}"#,
+        &long,
         r#"{"url": "/none", "host": ""}"#,
     ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
@@ -346,10 +348,10 @@ fn many_requests_are_explained_one_by_one() {
     assert_eq!(answers[0]["answer"]["status"], 200, "{text}");
     assert_eq!(answers[0]["answer"]["runs"], false, "{text}");
     assert_eq!(answers[1]["answer"]["runs"], true, "{text}");
-    for broken in [2, 3] {
+    for broken in [2, 3, 4] {
         assert!(answers[broken]["error"].is_string(), "{text}");
     }
-    assert_eq!(answers[4]["answer"]["status"], 404, "HTTP/1.0 needs no host: {text}");
+    assert_eq!(answers[5]["answer"]["status"], 404, "HTTP/1.0 needs no host: {text}");
 }
 
 /// No command of a page with includes runs, and no external filter.
