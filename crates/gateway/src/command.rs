@@ -171,8 +171,9 @@ impl StartFailure {
     }
 }
 
-/// Makes the kernel's OOM killer prefer this process, and those it starts from now on, to the server.
-pub(crate) fn expose(pid: Pid) {
+/// Makes the kernel's OOM killer prefer this process, and those it starts from now on, to the server. `false`: not yet, for while a
+/// program is being started, its process belongs to root for a moment, however long the machine makes that moment last.
+pub(crate) fn expose(pid: Pid) -> bool {
     /// How much a script's `oom_score_adj` exceeds the server's, and its maximum (proc(5)).
     const MORE: i32 = 500;
     const MOST: i32 = 1000;
@@ -180,7 +181,8 @@ pub(crate) fn expose(pid: Pid) {
     let read = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
     let own = *OWN.get_or_init(|| read().unwrap_or(0));
     // A script that has already ended needs none.
-    let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), (own + MORE).min(MOST).to_string());
+    let written = std::fs::write(format!("/proc/{pid}/oom_score_adj"), (own + MORE).min(MOST).to_string());
+    !written.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The arguments from a query without `=` (RFC 3875 section 4.4): words between `+`, decoded, and with a backslash

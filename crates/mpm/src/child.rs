@@ -22,6 +22,8 @@ pub(crate) const SICK: i32 = 7;
 /// memory. A fresh child needs less than the parent, which has read the configuration: without this the kernel would take
 /// the parent, and the server with it. Scripts come first of all (`expose` in the gateway).
 pub(crate) const BEFORE_PARENT: i32 = 200;
+/// The same for scripts, and for what starts them, compared with a child.
+pub(crate) const BEFORE_CHILDREN: i32 = 500;
 
 /// How long the last child to leave goes on accepting connections that are already waiting.
 pub(crate) const LAST_ROUND: Duration = Duration::from_secs(1);

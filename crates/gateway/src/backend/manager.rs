@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use runtime::executor::sleep;
 use sys::event_loop::EventLoop;
-use sys::process::Pid;
 use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 use sys::time::Instant;
@@ -27,7 +26,6 @@ use super::class::Class;
 use super::lease_state::LEASE_MAX;
 use super::reason::Reason;
 use super::stats;
-use crate::command::expose;
 use crate::daemon::Socket;
 use crate::gate;
 
@@ -67,7 +65,6 @@ impl Manager {
 /// Serves until an order comes: `SIGTERM` ends it together with all backends; any other order makes it end when no
 /// child asks any more.
 pub fn serve(manager: &Manager, orders: &SignalFd) -> io::Result<()> {
-    expose(Pid::own());
     EventLoop::new(|| ())?.run(accept(manager, orders))?
 }
 

@@ -11,14 +11,14 @@ use std::time::Duration;
 use runtime::Awaited;
 use runtime::executor::{sleep, timeout};
 use sys::event_loop::{EventLoop, Spawned, spawn};
-use sys::process::{Pid, end_of};
+use sys::process::end_of;
 use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::users::{NotStarted, Users, process};
-use crate::command::{Command, StartOptions, expose};
+use crate::command::{Command, StartOptions};
 use crate::process::daemon_messages::{self, COMMAND_MAX, Message, PATIENCE};
 use crate::process::{ProcessGuard, Socket, reaper};
 
@@ -32,8 +32,6 @@ const PIECE: usize = 4 * 1024;
 /// Serves until an order comes: `SIGTERM` ends it together with all scripts; any other order stops it from accepting,
 /// and it ends with its last script.
 pub fn serve(socket: &Socket, users: Users, orders: &SignalFd) -> io::Result<()> {
-    // Its scripts inherit this. A daemon has little memory, and is replaceable.
-    expose(Pid::own());
     EventLoop::new(|| ())?.run(accept(socket, Arc::new(users), orders))?
 }
 

@@ -112,11 +112,9 @@ impl ProcessGuard {
         self.permitted.as_ref()?.process.pid()
     }
 
-    /// Makes the kernel's OOM killer prefer it to the server.
-    pub(crate) fn expose(&self) {
-        if let Some(permitted) = &self.permitted {
-            permitted.process.expose();
-        }
+    /// Makes the kernel's OOM killer prefer it to the server; `false`: not yet.
+    pub(crate) fn expose(&self) -> bool {
+        self.permitted.as_ref().is_none_or(|permitted| permitted.process.expose())
     }
 
     /// Waits for its end, after which its cost is known; returns at once if nobody would report the end.

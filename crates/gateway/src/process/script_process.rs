@@ -58,10 +58,11 @@ impl ScriptProcess {
         }
     }
 
-    /// Makes the kernel's OOM killer prefer it to the server. A daemon's script has this from its start.
-    pub(crate) fn expose(&self) {
-        if let ScriptProcess::Own(pid) = self {
-            expose(*pid);
+    /// Makes the kernel's OOM killer prefer it to the server; `false`: not yet. A daemon's script has this from its start.
+    pub(crate) fn expose(&self) -> bool {
+        match self {
+            ScriptProcess::Own(pid) => expose(*pid),
+            ScriptProcess::ByDaemon(_) => true,
         }
     }
 

@@ -20,6 +20,10 @@ use crate::process::spawn::{BRIEF, Started};
 use crate::process::{self, ProcessGuard, reaper};
 use crate::script_log::{ScriptLog, complain};
 
+/// How often the kernel is asked again to prefer a script to the server, and the time between.
+const EXPOSE_TRIES: u8 = 10;
+const EXPOSE_PAUSE: Duration = Duration::from_millis(100);
+
 /// A running script. Dropping it before its end, ends it.
 pub(crate) struct Piped {
     process: Option<ProcessGuard>,
@@ -37,6 +41,8 @@ pub(crate) struct Piped {
     /// When it stops being brief; `None`: that is already decided. Of a script that takes longer, the reactor watches standard error,
     /// the gate knows its process, and the kernel's OOM killer prefers it to the server.
     brief_until: Option<Instant>,
+    /// When the kernel is asked again to prefer it, and how often yet.
+    unexposed: Option<(Instant, u8)>,
     module: &'static str,
     log: Option<ScriptLog>,
     /// Whether its cost must be known when the response ends.
@@ -58,6 +64,7 @@ impl Piped {
             timeout: caller.timeout,
             active: now,
             brief_until: Some(now + BRIEF),
+            unexposed: None,
             module: caller.module,
             log: caller.log.clone(),
             accounts: caller.accounts,
@@ -69,6 +76,13 @@ impl Piped {
         if let Some(errors) = &mut self.stderr {
             let _ = errors.pipe.watch();
         }
+    }
+
+    /// Makes the kernel's OOM killer prefer it; if that does not succeed yet, this is tried again.
+    fn expose(&mut self, tries: u8) {
+        let is_exposed = self.process.as_ref().is_none_or(ProcessGuard::expose);
+        let next = (!is_exposed).then(|| tries.checked_sub(1)).flatten();
+        self.unexposed = next.map(|tries| (Instant::now() + EXPOSE_PAUSE, tries));
     }
 
     /// Moves the body on; `true`: there may be more of it, but others wait for their turn.
@@ -188,6 +202,11 @@ impl Piped {
             // Its standard error must be checked again.
             return Poll::Ready(Event::Busy);
         }
+        if let Some((at, tries)) = self.unexposed {
+            ready!(self.timer.poll_passed(cx, at));
+            self.expose(tries);
+            return Poll::Ready(Event::Busy);
+        }
         if awaiting_client {
             return Poll::Pending;
         }
@@ -257,9 +276,7 @@ impl Source for Piped {
             return;
         }
         self.watch_errors();
-        if let Some(process) = &self.process {
-            process.expose();
-        }
+        self.expose(EXPOSE_TRIES);
     }
 
     fn touch(&mut self) {

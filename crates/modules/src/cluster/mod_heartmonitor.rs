@@ -74,6 +74,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
         name: "heartbeats",
         count: 1,
         privileged: false,
+        starts_scripts: false,
         life: Box::new(move |orders| EventLoop::new(|| ())?.run(live(&socket, most, file.as_deref(), orders))?),
     }))
 }

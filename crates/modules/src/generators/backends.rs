@@ -63,6 +63,7 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
         name: "backend",
         count: 1,
         privileged,
+        starts_scripts: true,
         life: Box::new(move |orders| backend::serve(&manager.0, orders)),
     }))
 }

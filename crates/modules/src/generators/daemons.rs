@@ -67,6 +67,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
         name: "cgid",
         count: conf.count.value_or(None).unwrap_or_else(processors),
         privileged: users.owners.is_some(),
+        starts_scripts: true,
         life: Box::new(move |orders| daemon::serve(&socket, users.clone(), orders)),
     })
 }

@@ -57,6 +57,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
         name: "heartbeat file",
         count: 1,
         privileged: false,
+        starts_scripts: false,
         life: Box::new(move |orders| EventLoop::new(|| ())?.run(live(Path::new(&file), orders))?),
     }))
 }

@@ -62,6 +62,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
         name: "health checks",
         count: 1,
         privileged: false,
+        starts_scripts: false,
         life: Box::new(move |orders| EventLoop::new(|| ())?.run(live(&balancers, orders))?),
     }))
 }

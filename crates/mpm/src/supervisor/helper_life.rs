@@ -11,7 +11,7 @@ use sys::time::monotonic;
 
 use super::helper_processes::{Alive, ENDING_MAX, Group};
 use super::state::{Supervisor, TICK};
-use crate::child::{BEFORE_PARENT, FATAL, Order};
+use crate::child::{BEFORE_CHILDREN, BEFORE_PARENT, FATAL, Order};
 
 impl Supervisor<'_> {
     /// Starts missing helpers, and lets the helpers of departed children leave.
@@ -67,7 +67,9 @@ impl Supervisor<'_> {
         drop(self.leave_parent());
         let prepared = SignalFd::new(&Order::SIGNALS).and_then(|orders| {
             unblock(&[Signal::CHLD])?;
-            let _ = expose_to_shortage(BEFORE_PARENT);
+            // Its scripts inherit this; as another user it could not do it any more.
+            let more = if helper.starts_scripts { BEFORE_CHILDREN } else { 0 };
+            let _ = expose_to_shortage(BEFORE_PARENT + more);
             set_title(&format!("{}: {} daemon", self.about.program, helper.name))?;
             if let Some(identity) = self.generation.identity.as_ref().filter(|_| !helper.privileged) {
                 identity.assume()?;

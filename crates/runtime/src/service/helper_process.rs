@@ -18,6 +18,8 @@ pub struct HelperProcess {
     pub count: usize,
     /// Whether it keeps the parent's user; the others become the children's user.
     pub privileged: bool,
+    /// Whether it starts scripts: the kernel ends it, and those, before children when memory runs out.
+    pub starts_scripts: bool,
     /// Its main function.
     pub life: HelperMain,
 }

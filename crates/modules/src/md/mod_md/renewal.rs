@@ -96,6 +96,7 @@ fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<He
         name: "md",
         count: 1,
         privileged: true,
+        starts_scripts: false,
         life: Box::new(move |orders| {
             let work = task.live(orders);
             EventLoop::new(|| ())?.run(work)?

@@ -71,6 +71,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
         count: 1,
         // The file belongs to the parent's user: nobody else can make a state.
         privileged: true,
+        starts_scripts: false,
         life: Box::new(move |orders| {
             kept.mark(BEGUN);
             former.iter().for_each(|former| former.mark(FORMER));

@@ -74,6 +74,7 @@ pub(super) fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Optio
         name: "OCSP stapling",
         count: 1,
         privileged: false,
+        starts_scripts: false,
         life: Box::new(move |orders| live(&hosts, count, orders)),
     }))
 }

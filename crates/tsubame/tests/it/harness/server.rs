@@ -402,7 +402,7 @@ impl Drop for Server<'_> {
 }
 
 /// What `ps` shows of a process: its parent's title for a moment after a fork, and nothing if it has ended.
-fn title(process: i32) -> String {
+pub fn title(process: i32) -> String {
     let file = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
     // Nor is there a title while a process becomes another program.
     let has_ended = || file("stat").rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"));

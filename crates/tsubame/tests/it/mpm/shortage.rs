@@ -8,8 +8,8 @@ use sys::signal::Signal;
 
 use crate::harness::mpm::{Mpm, under_every_mpm};
 use crate::harness::needs;
-use crate::harness::server::{Server, Start};
-use crate::harness::site::Site;
+use crate::harness::server::{Server, Start, title};
+use crate::harness::site::{Site, load_lines};
 use crate::harness::wait::until;
 
 /// Prints its rank once it is no longer that of a child, with which a script begins.
@@ -29,6 +29,11 @@ fn rank(process: i32) -> i32 {
     text.trim().parse().expect("a number")
 }
 
+/// The processes that serve, without daemons that start scripts.
+fn serving(server: &Server<'_>) -> Vec<i32> {
+    server.children().into_iter().filter(|child| !title(*child).contains("daemon")).collect()
+}
+
 under_every_mpm! {
     /// Scripts go first, then what the parent has forked, and the parent last.
     fn the_parent_is_the_last_to_be_ended(mpm: Mpm) {
@@ -39,11 +44,24 @@ under_every_mpm! {
         let parent = rank(server.pid().number());
         // A child that was just forked has its parent's rank.
         let of_children = until("the ranks of the children", || {
-            let ranks: Vec<i32> = server.children().iter().map(|child| rank(*child)).collect();
+            let ranks: Vec<i32> = serving(&server).into_iter().map(rank).collect();
             (!ranks.is_empty() && ranks.iter().all(|child| *child > parent)).then_some(ranks)
         });
         let script: i32 = server.get("/cgi-bin/s.sh").text().trim().parse().expect("a number");
         assert!(of_children.iter().all(|child| *child < script), "{of_children:?} {script}");
+    }
+
+    /// What daemons start goes first, too, although they are another user's than the parent.
+    fn scripts_of_daemons_go_first(mpm: Mpm) {
+        let site = Site::new();
+        site.script("s.sh", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\ncat /proc/$$/oom_score_adj\n");
+        let lines = "ScriptAlias /cgi-bin/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>";
+        let without = |line: &&str| !line.contains(" cgi_module ");
+        let modules: String = load_lines(mpm).lines().filter(without).map(|line| format!("{line}\n")).collect();
+        site.configure_with(&modules, lines);
+        let server = Start::new(&site, mpm).run();
+        let script: i32 = server.get("/cgi-bin/s.sh").text().trim().parse().expect("a number");
+        assert!(serving(&server).into_iter().all(|child| rank(child) < script), "{script}");
     }
 
     /// A graceful restart while the user may have no more processes: the old children serve until one of the new ones can.

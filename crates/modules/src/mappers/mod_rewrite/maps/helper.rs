@@ -56,6 +56,7 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
         count: 1,
         // As in Apache, programs run by default as the user who started the server.
         privileged: true,
+        starts_scripts: false,
         life: Box::new(move |orders| serve(&programs, orders)),
     }))
 }
