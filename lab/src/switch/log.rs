@@ -8,14 +8,12 @@ mod format;
 mod guess;
 mod logged;
 mod piped;
+mod reading;
 mod rotation;
 mod tally;
 mod time;
 
-pub(crate) use file::{Step, read};
 pub(crate) use format::LogFormat;
-pub(crate) use guess::{Guess, guess};
-pub(crate) use logged::Logged;
 pub(crate) use piped::logged_by;
-pub(crate) use rotation::files_of;
+pub(crate) use reading::{Entry, Log, format_of, read_logs};
 pub(crate) use tally::{Limits, Request, Tallied, Tally};

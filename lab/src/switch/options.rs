@@ -28,6 +28,10 @@ pub(crate) struct SwitchOptions {
     #[arg(long = "log", value_name = "FILE")]
     pub(crate) logs: Vec<PathBuf>,
 
+    /// The host that the logs of --log are about, where their lines name none [default: the first host at port 80]
+    #[arg(long, value_name = "NAME", requires = "logs")]
+    pub(crate) host: Option<String>,
+
     /// Also the requests in a file: HAR, as browsers save it, or lines of curl
     #[arg(long, value_name = "FILE")]
     pub(crate) requests: Vec<PathBuf>,

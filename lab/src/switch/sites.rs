@@ -79,6 +79,11 @@ impl Sites {
         self.0.iter().flat_map(|site| &site.logs).find(|log| log.number == number)
     }
 
+    /// Whether a site has this name.
+    pub(crate) fn has(&self, host: &str) -> bool {
+        self.0.iter().any(|site| site.is_named(host))
+    }
+
     /// The number of the site that answers the request of a log line: a host's log is of that host alone; otherwise the site with
     /// that name, or the first one at that port, or at the port of HTTP. `own` is the site of the log, 0 if that is nobody's own.
     pub(crate) fn named(&self, own: usize, host: Option<&str>, port: Option<u16>) -> usize {
@@ -87,10 +92,7 @@ impl Sites {
         }
         let is_at = |site: &Site, port: u16| site.endpoints.iter().any(|endpoint| endpoint.port == port);
         let is_meant = |site: &Site| port.is_none_or(|port| is_at(site, port));
-        let is_named = |site: &Site| {
-            let aliases = || site.aliases.iter();
-            host.is_some_and(|host| site.name.eq_ignore_ascii_case(host) || aliases().any(|alias| matches(alias, host)))
-        };
+        let is_named = |site: &Site| host.is_some_and(|host| site.is_named(host));
         let reachable = || self.0.iter().enumerate().filter(|(_, site)| !site.endpoints.is_empty());
         let named =
             reachable().skip_while(|(number, _)| *number == 0).find(|(_, site)| is_named(site) && is_meant(site));
@@ -184,6 +186,11 @@ fn bare(name: &str) -> &str {
 }
 
 impl Site {
+    /// Whether this is its name, or one of its aliases.
+    fn is_named(&self, host: &str) -> bool {
+        self.name.eq_ignore_ascii_case(host) || self.aliases.iter().any(|alias| matches(alias, host))
+    }
+
     /// The endpoint at which requests are sent: that of TLS if it has one.
     pub(crate) fn endpoint(&self) -> Option<Endpoint> {
         let secure = self.endpoints.iter().find(|endpoint| endpoint.port == HTTPS && self.is_encrypted);

@@ -12,7 +12,7 @@ mod walk;
 use std::collections::{BTreeSet, HashSet};
 
 pub(crate) use collection::{Busiest, Collected, Given};
-pub(crate) use logs::{Log, format_of, logs};
+pub(crate) use logs::logs;
 
 use super::ask::Unsendable;
 use super::endpoints::Endpoints;

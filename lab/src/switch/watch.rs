@@ -18,10 +18,11 @@ mod windows;
 use jiff::Zoned;
 
 use super::endpoints::{Endpoints, Network};
+use super::log::{Log, format_of};
 use super::options::{DIFFERENT, SwitchOptions};
 use super::since;
 use super::sites::Sites;
-use super::sources::{Collected, Given, Log, format_of, logs};
+use super::sources::{Given, logs};
 use super::tree::{Installed, Program};
 use crate::machine::error::{Error, Result, write_file};
 use crate::machine::scratch::Scratch;
@@ -86,7 +87,7 @@ fn named(options: &SwitchOptions) -> Option<Vec<Log>> {
         if format.is_none() && !is_empty && path.is_file() {
             return None;
         }
-        logs.push(Log { site: 0, path: path.clone(), format });
+        logs.push(Log { site: 0, host: options.host.clone(), path: path.clone(), format, is_named: true });
     }
     (!logs.is_empty()).then_some(logs)
 }
@@ -104,8 +105,8 @@ fn configured(options: &SwitchOptions) -> Result<Configured> {
     let installed = apache.read(&file)?;
     let endpoints = Endpoints::of(&installed.tree, Network::own())?;
     let sites = Sites::of(&installed.tree, &endpoints);
-    let mut collected = Collected::default();
+    let mut notes = Vec::new();
     let given = Given { options, installed: &installed, endpoints: &endpoints, sites: &sites };
-    let logs = logs(&given, &mut collected);
-    Ok(Configured { logs, notes: collected.notes, sites, installed })
+    let logs = logs(&given, &mut notes)?;
+    Ok(Configured { logs, notes, sites, installed })
 }

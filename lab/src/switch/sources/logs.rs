@@ -2,20 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-use indicatif::ProgressBar;
 
 use super::collection::{Busiest, Collected, Given};
 use crate::load::request_builder::base64;
 use crate::machine::error::{Error, Result};
-use crate::machine::interrupt;
-use crate::screen::progress;
 use crate::switch::ask::{Ask, Sample, Source, Unsendable};
-use crate::switch::log::{
-    Guess, Limits, LogFormat, Logged, Request, Step, Tallied, Tally, files_of, guess, logged_by, read,
-};
+use crate::switch::log::{Entry, Limits, Log, LogFormat, Request, Tallied, Tally, logged_by, read_logs};
 use crate::switch::tree::{Directive, Origin, all};
 
 /// Names of what makes two lines different requests, beside their fields. No field has such a name.
@@ -40,24 +34,15 @@ struct Minute {
     busy: Duration,
 }
 
-/// A log to read.
-#[derive(Debug)]
-pub(crate) struct Log {
-    /// The number of the site that it belongs to.
-    pub(crate) site: usize,
-    pub(crate) path: PathBuf,
-    /// None: it is guessed.
-    pub(crate) format: Option<LogFormat>,
-}
-
 /// What is read from all logs.
 struct Reading<'g> {
     given: &'g Given<'g>,
     /// Whether the client's address can change an answer.
     knows_clients: bool,
     tally: Tally,
-    files: Vec<PathBuf>,
     malformed: u64,
+    /// Lines that name no host, in logs that are nobody's own.
+    nameless: u64,
     /// Lines that are not replayed.
     left_out: u64,
     minutes: BTreeMap<i64, Minute>,
@@ -68,55 +53,43 @@ struct Reading<'g> {
 
 /// Adds the requests of all logs, the most frequent first.
 pub(super) fn collect(given: &Given<'_>, collected: &mut Collected) -> Result<()> {
-    let logs = logs(given, collected);
+    let logs = logs(given, &mut collected.notes)?;
     let mut reading = Reading {
         given,
         knows_clients: all(&given.installed.tree).any(is_about_clients),
         tally: Tally::new(Limits::default()),
-        files: Vec::new(),
         malformed: 0,
+        nameless: 0,
         left_out: 0,
         minutes: BTreeMap::new(),
         has_durations: false,
         replayed: given.options.speed.map(|_| Vec::new()),
     };
-    let mut found: Vec<(usize, Vec<PathBuf>)> = Vec::new();
-    for (number, log) in logs.iter().enumerate() {
-        match files_of(&log.path) {
-            Ok(files) => found.push((number, files)),
-            // A log that the administrator names has to be there; one of the configuration may not have begun yet.
-            Err(error) if !given.options.logs.is_empty() => return Err(error),
-            Err(error) => collected.notes.push(error.to_string()),
-        }
-    }
-    let size = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.len());
-    let bytes: u64 = found.iter().flat_map(|(_, files)| files).map(size).sum();
-    let bar = progress::bar(usize::try_from(bytes).unwrap_or(usize::MAX));
-    if !found.is_empty() {
-        progress::announce(&bar, "reading the access logs");
-    }
-    for (number, files) in &found {
-        for file in files {
-            reading.file(&logs[*number], file, &bar, collected)?;
-        }
-    }
-    bar.finish_and_clear();
-    reading.finish(collected);
+    let files = read_logs(&logs, &|_| true, &mut collected.notes, &mut |entry| reading.line(&entry))?;
+    reading.finish(&files, collected);
     Ok(())
 }
 
 /// The logs to read: those that were named, or those of the configuration.
-pub(crate) fn logs(given: &Given<'_>, collected: &mut Collected) -> Vec<Log> {
+///
+/// # Errors
+/// No host has the name of `--host`.
+pub(crate) fn logs(given: &Given<'_>, notes: &mut Vec<String>) -> Result<Vec<Log>> {
+    let host = given.options.host.as_deref();
+    if let Some(host) = host.filter(|host| !given.sites.has(host)) {
+        return Err(Error::new(format!("no host of the configuration is named {host}")));
+    }
     let mut logs = Vec::new();
     for path in &given.options.logs {
         // A log that the configuration has is of the format that it says there.
         let configured = configured(given, &mut Vec::new()).into_iter().find(|log| log.path == *path);
-        logs.push(configured.unwrap_or_else(|| Log { site: 0, path: path.clone(), format: None }));
+        let (site, format) = configured.map_or((0, None), |log| (log.site, log.format));
+        logs.push(Log { site, host: host.map(str::to_owned), path: path.clone(), format, is_named: true });
     }
     if logs.is_empty() {
-        logs = configured(given, &mut collected.notes);
+        logs = configured(given, notes);
     }
-    logs
+    Ok(logs)
 }
 
 fn configured(given: &Given<'_>, notes: &mut Vec<String>) -> Vec<Log> {
@@ -134,7 +107,7 @@ fn configured(given: &Given<'_>, notes: &mut Vec<String>) -> Vec<Log> {
         };
         match LogFormat::compile(&log.format) {
             Ok(format) if !logs.iter().any(|known| known.path == path) => {
-                logs.push(Log { site, path, format: Some(format) });
+                logs.push(Log { site, host: None, path, format: Some(format), is_named: false });
             }
             // Several hosts write to one log: who was asked is in the line, or unknown.
             Ok(_) => logs.iter_mut().filter(|known| known.path == path).for_each(|known| known.site = 0),
@@ -156,59 +129,9 @@ fn is_about_clients(directive: &Directive) -> bool {
 }
 
 impl Reading<'_> {
-    fn file(&mut self, log: &Log, path: &Path, bar: &ProgressBar, collected: &mut Collected) -> Result<()> {
-        let number = self.files.len() as u64;
-        self.files.push(path.to_owned());
-        let guessed;
-        let format = match &log.format {
-            Some(format) => format,
-            None => match format_of(path)? {
-                Some(guess) => {
-                    let Guess { name, text, format } = guess;
-                    collected.notes.push(format!("{} is read as {name}: {text}", path.display()));
-                    guessed = format;
-                    &guessed
-                }
-                None if path.metadata().is_ok_and(|meta| meta.len() == 0) => return Ok(()),
-                None => return Err(Error::new(format!("{} has no format that is known", path.display()))),
-            },
-        };
-        let begun = bar.position();
-        let mut progress = |bytes: u64| {
-            bar.set_position(begun + bytes);
-            interrupt::check()
-        };
-        let counts = read(path, &mut progress, &mut |line, text| match format.read(text) {
-            Some(logged) => {
-                self.line(log.site, (number << FILE_SHIFT) | line, &logged);
-                Step::Read
-            }
-            None => Step::Unreadable,
-        });
-        // One file that cannot be read is no reason to read none.
-        match counts {
-            Ok(counts) => {
-                if let Some(first) = counts.first_unreadable {
-                    let share = format!("{} of {} lines", counts.unreadable, counts.lines);
-                    collected
-                        .notes
-                        .push(format!("{}: {share} are not of its format; the first is {first}", path.display()));
-                }
-                if counts.too_long > 0 {
-                    collected.notes.push(format!(
-                        "{}: {} lines are longer than 64 KiB",
-                        path.display(),
-                        counts.too_long
-                    ));
-                }
-            }
-            Err(error) if interrupt::is_asked() => return Err(error),
-            Err(error) => collected.notes.push(error.to_string()),
-        }
-        Ok(())
-    }
-
-    fn line(&mut self, log_site: usize, line: u64, logged: &Logged<'_>) {
+    fn line(&mut self, entry: &Entry<'_>) {
+        let Entry { log, logged, .. } = entry;
+        let line = ((entry.file as u64) << FILE_SHIFT) | entry.line;
         if let Some(time) = logged.time
             && (self.minutes.len() < MINUTES_MAX || self.minutes.contains_key(&(time / 60_000_000)))
         {
@@ -221,12 +144,14 @@ impl Reading<'_> {
             self.malformed += 1;
             return;
         };
-        let host = logged.host.as_deref().map(String::from_utf8_lossy);
-        let (name, port) = match host.as_deref().and_then(|host| host.rsplit_once(':')) {
+        let host = logged.host.as_deref().or(log.host.as_deref().map(str::as_bytes));
+        self.nameless += u64::from(host.is_none() && log.site == 0);
+        let shown = host.map(String::from_utf8_lossy);
+        let (name, port) = match shown.as_deref().and_then(|host| host.rsplit_once(':')) {
             Some((name, port)) if port.parse::<u16>().is_ok() => (Some(name), port.parse().ok()),
-            _ => (host.as_deref(), None),
+            _ => (shown.as_deref(), None),
         };
-        let site = self.given.sites.named(log_site, name, logged.port.or(port)).to_string();
+        let site = self.given.sites.named(log.site, name, logged.port.or(port)).to_string();
         let client = logged.client.filter(|_| self.knows_clients).map(|client| client.to_string());
         let text = |text: String| Cow::Owned(text.into_bytes());
         let mut fields: Vec<(&str, Cow<'_, [u8]>)> = vec![(SITE, text(site))];
@@ -236,7 +161,6 @@ impl Reading<'_> {
         );
         fields.extend(logged.user.as_ref().map(|_| (USER, Cow::Borrowed(&b""[..]))));
         fields.extend(logged.fields.iter().cloned());
-        let host = logged.host.as_deref();
         let request = Request { method: request.method, target: &request.target, host, fields: &fields };
         match (&mut self.replayed, logged.time) {
             (None, _) => self.tally.add(&request, line, logged.status, logged.bytes),
@@ -248,7 +172,7 @@ impl Reading<'_> {
         }
     }
 
-    fn finish(self, collected: &mut Collected) {
+    fn finish(self, files: &[PathBuf], collected: &mut Collected) {
         let tallies = self.tally.finish();
         if tallies.dropped_lines > 0 {
             let (dropped, lines) = (tallies.dropped_lines, tallies.lines);
@@ -260,6 +184,14 @@ impl Reading<'_> {
             let count = collected.unsendable.entry(Unsendable::Malformed).or_default();
             count.lines += self.malformed;
         }
+        let sites = self.given.sites;
+        if self.nameless > 0 && sites.all().len() > 2 {
+            let site = sites.all().get(sites.named(0, None, None)).map_or("", |site| &site.name);
+            let lines = self.nameless;
+            collected.notes.push(format!(
+                "{lines} lines name no host: they are asked at {site} (--log FILE --host NAME names another)"
+            ));
+        }
         let busiest = self.minutes.values().max_by_key(|minute| minute.requests);
         collected.busiest = busiest.map(|minute| Busiest {
             rate: minute.requests as f64 / 60.0,
@@ -268,7 +200,7 @@ impl Reading<'_> {
         let mut nowhere = 0;
         for request in tallies.requests {
             let lines = request.count;
-            match sample(self.given, &self.files, request) {
+            match sample(self.given, files, request) {
                 Some(sample) => collected.add(sample),
                 None => nowhere += lines,
             }
@@ -282,7 +214,7 @@ impl Reading<'_> {
             let first = replayed.first().map_or(0, |(time, _)| *time);
             for (time, request) in replayed {
                 let due = Duration::from_micros((time - first).unsigned_abs()).div_f64(speed);
-                let sample = sample(self.given, &self.files, request);
+                let sample = sample(self.given, files, request);
                 collected.add_all(sample.map(|sample| Sample { due: Some(due), ..sample }));
             }
         }
@@ -291,17 +223,6 @@ impl Reading<'_> {
             collected.notes.push(format!("{lines} lines are not replayed: they have no time, or are beyond --limit"));
         }
     }
-}
-
-/// The format of a log that was named without one.
-pub(crate) fn format_of(path: &Path) -> Result<Option<Guess>> {
-    const LINES: usize = 200;
-    let mut lines: Vec<Vec<u8>> = Vec::new();
-    read(path, &mut |_| Ok(()), &mut |_, line| {
-        lines.push(line.to_vec());
-        if lines.len() < LINES { Step::Read } else { Step::Enough }
-    })?;
-    Ok(guess(lines.iter().map(Vec::as_slice)))
 }
 
 /// The request of a line; none if nothing listens for its site.

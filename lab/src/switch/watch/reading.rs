@@ -4,20 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use indicatif::ProgressBar;
 use jiff::Timestamp;
 
 use super::cell::Line;
 use super::families::{Families, Family};
 use super::windows::{DAYS_MAX, Days, Windows};
 use crate::machine::error::{Error, Result};
-use crate::machine::interrupt;
-use crate::screen::progress;
-use crate::screen::text::grouped;
 use crate::switch::endpoints::HTTPS;
-use crate::switch::log::{LogFormat, Logged, Step, files_of, read};
+use crate::switch::log::{Entry, Log, read_logs};
 use crate::switch::sites::Sites;
-use crate::switch::sources::{Log, format_of};
 
 /// The most names of methods that are told apart; clients may invent them.
 const METHODS_MAX: usize = 32;
@@ -103,32 +98,27 @@ impl<'r> Reader<'r> {
     /// # Errors
     /// There is no log whose lines have times and statuses.
     pub(super) fn read(mut self, logs: &[Log], notes: Vec<String>) -> Result<Read> {
-        self.read.notes = notes;
-        let mut found: Vec<(&Log, Vec<PathBuf>)> = Vec::new();
-        for log in logs {
-            match files_of(&log.path) {
-                Ok(files) => found.push((log, files.into_iter().filter(|file| self.is_recent(file)).collect())),
-                Err(error) => self.read.notes.push(error.to_string()),
-            }
-        }
-        let size = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.len());
-        let bytes: u64 = found.iter().flat_map(|(_, files)| files).map(size).sum();
-        let bar = progress::bar(usize::try_from(bytes).unwrap_or(usize::MAX));
-        progress::announce(&bar, "reading the access logs");
+        let windows = self.windows;
+        let mut notes = notes;
+        let mut has = vec![Has::default(); logs.len()];
+        self.read.files = read_logs(logs, &|file| is_recent(file, windows), &mut notes, &mut |entry| {
+            let Entry { number, logged, .. } = &entry;
+            has[*number].lines += 1;
+            has[*number].times += u64::from(logged.time.is_some());
+            has[*number].statuses += u64::from(logged.status.is_some());
+            self.line(&entry);
+        })?;
         let mut usable = 0;
-        for (log, files) in &found {
-            let mut has = Has::default();
-            for file in files {
-                self.file(log, file, &bar, &mut has)?;
-            }
+        for (log, has) in logs.iter().zip(has) {
+            let mut lacks = |what: &str| notes.push(format!("the lines of {} have no {what}", log.path.display()));
             match has {
                 Has { lines: 0, .. } => {}
-                Has { times: 0, .. } => self.lacks(&log.path, "times (%t)"),
-                Has { statuses: 0, .. } => self.lacks(&log.path, "statuses (%>s)"),
+                Has { times: 0, .. } => lacks("times (%t)"),
+                Has { statuses: 0, .. } => lacks("statuses (%>s)"),
                 _ => usable += 1,
             }
         }
-        bar.finish_and_clear();
+        self.read.notes = notes;
         if usable == 0 {
             let why = if self.read.notes.is_empty() {
                 "the logs have no lines".to_owned()
@@ -140,75 +130,9 @@ impl<'r> Reader<'r> {
         Ok(self.finish())
     }
 
-    /// Whether a file can have a line of a window: it was written later than the first of them began.
-    fn is_recent(&self, file: &Path) -> bool {
-        let written = file.metadata().and_then(|meta| meta.modified()).ok();
-        let written = written.and_then(|time| Timestamp::try_from(time).ok());
-        written.is_none_or(|time| time.as_microsecond() >= self.windows.earliest())
-    }
-
-    fn lacks(&mut self, log: &Path, what: &str) {
-        self.read.notes.push(format!("the lines of {} have no {what}", log.display()));
-    }
-
-    fn file(&mut self, log: &Log, path: &Path, bar: &ProgressBar, has: &mut Has) -> Result<()> {
-        let number = self.read.files.len();
-        self.read.files.push(path.to_owned());
-        let guessed;
-        let format: &LogFormat = match &log.format {
-            Some(format) => format,
-            None => match format_of(path).map(|guess| guess.map(|guess| guess.format)) {
-                Ok(Some(format)) => {
-                    guessed = format;
-                    &guessed
-                }
-                Ok(None) => {
-                    let shown = path.display();
-                    let is_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
-                    let note = format!(
-                        "{shown} has no format that is known, with times and statuses (-f names a configuration)"
-                    );
-                    self.read.notes.extend((!is_empty).then_some(note));
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.read.notes.push(error.to_string());
-                    return Ok(());
-                }
-            },
-        };
-        let begun = bar.position();
-        let mut progress = |bytes: u64| {
-            bar.set_position(begun + bytes);
-            interrupt::check()
-        };
-        let counts = read(path, &mut progress, &mut |line, text| match format.read(text) {
-            Some(logged) => {
-                has.lines += 1;
-                has.times += u64::from(logged.time.is_some());
-                has.statuses += u64::from(logged.status.is_some());
-                self.line(log.site, (number, line), text, &logged);
-                Step::Read
-            }
-            None => Step::Unreadable,
-        });
-        match counts {
-            Ok(counts) => {
-                let share = format!("{} of {}", grouped(counts.unreadable as f64), grouped(counts.lines as f64));
-                let first = counts.first_unreadable;
-                self.read.notes.extend(first.map(|first| {
-                    format!("{}: {share} lines are not of its format; the first is {first}", path.display())
-                }));
-            }
-            Err(error) if interrupt::is_asked() => return Err(error),
-            // One file that cannot be read is no reason to read none.
-            Err(error) => self.read.notes.push(error.to_string()),
-        }
-        Ok(())
-    }
-
     /// Counts a line.
-    fn line(&mut self, own: usize, place: (usize, u64), text: &[u8], logged: &Logged<'_>) {
+    fn line(&mut self, entry: &Entry<'_>) {
+        let Entry { log, text, logged, .. } = entry;
         let (Some(time), Some(request)) = (logged.time, &logged.request) else { return };
         self.read.lines += 1;
         self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
@@ -228,8 +152,8 @@ impl<'r> Reader<'r> {
             self.read.has_fine_durations = Some(self.read.has_fine_durations.unwrap_or_default() | is_fine);
         }
         let has_body = logged.status == Some(200) && request.method != b"HEAD";
-        let host = logged.host.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-        let (name, is_encrypted) = self.site(own, &host, logged.port);
+        let host = logged.host.as_deref().or(log.host.as_deref().map(str::as_bytes)).unwrap_or_default();
+        let (name, is_encrypted) = self.site(log.site, &String::from_utf8_lossy(host), logged.port);
         let line = Line {
             status: logged.status,
             size: logged.bytes.or(logged.sent).filter(|_| has_body),
@@ -239,7 +163,7 @@ impl<'r> Reader<'r> {
             target: &request.target,
             is_encrypted,
             text,
-            place,
+            place: (entry.file, entry.line),
         };
         self.families.counts(&name, &request.target).add(window, &line);
     }
@@ -285,6 +209,13 @@ impl<'r> Reader<'r> {
         let windows: Vec<usize> = [0].into_iter().chain(days.numbers.iter().copied()).collect();
         Read { families: self.families.finish(&windows), days, ends_early, ..self.read }
     }
+}
+
+/// Whether a file can have a line of a window: it was written later than the first of them began.
+fn is_recent(file: &Path, windows: &Windows) -> bool {
+    let written = file.metadata().and_then(|meta| meta.modified()).ok();
+    let written = written.and_then(|time| Timestamp::try_from(time).ok());
+    written.is_none_or(|time| time.as_microsecond() >= windows.earliest())
 }
 
 /// A number for a client.
