@@ -38,8 +38,12 @@ impl Sample {
 
 /// What a server has counted, by the counter's name, if its metrics are at `/metrics`.
 pub fn counted(server: &Server<'_>, counter: &str) -> u64 {
-    let text = server.get("/metrics").text();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("tsubame_{counter}_total ")));
+    count_in(&server.get("/metrics").text(), counter)
+}
+
+/// The same in a page of metrics.
+pub fn count_in(page: &str, counter: &str) -> u64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(&format!("tsubame_{counter}_total ")));
     line.and_then(|count| count.parse().ok()).expect("a number")
 }
 

@@ -4,6 +4,7 @@
 //! `ForensicLog` writes a line for each request, so with it nothing is repeated: the same configuration with and without this line
 //! must answer alike.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::process::Command;
@@ -13,7 +14,7 @@ use crate::harness::asker::Asker;
 use crate::harness::chance::{Chance, seeds};
 use crate::harness::frames::{Ended, Frames, WINDOW_UPDATE, request};
 use crate::harness::mpm::{Mpm, under_percore_and};
-use crate::harness::open_metrics::counted;
+use crate::harness::open_metrics::{count_in, counted};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::harness::tls;
@@ -171,6 +172,33 @@ fn repeated(server: &Server<'_>) -> u64 {
     counted(server, "requests_repeated")
 }
 
+/// A server that was asked so many requests. A child counts a request after its client has the response, so a count of all of them is
+/// waited for.
+struct Asked<'a> {
+    server: &'a Server<'a>,
+    requests: Cell<u64>,
+}
+
+impl Asked<'_> {
+    fn new<'a>(server: &'a Server<'a>) -> Asked<'a> {
+        Asked { server, requests: Cell::new(0) }
+    }
+
+    fn answer(&self, client: &mut Asker, method: &str, head: &str) -> Response {
+        self.requests.set(self.requests.get() + 1);
+        answer(client, method, head)
+    }
+
+    /// How many of all requests until now were repeated.
+    fn repeated(&self) -> u64 {
+        until("a count of all requests", || {
+            let page = self.server.get("/metrics").text();
+            let before = self.requests.replace(self.requests.get() + 1);
+            (count_in(&page, "requests") == before).then(|| count_in(&page, "requests_repeated"))
+        })
+    }
+}
+
 fn head(case: &Case, number: usize) -> String {
     let path = if case.path.starts_with('/') { case.path.to_string() } else { format!("/{number}/{}", case.path) };
     format!("{} {path} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", case.method, case.fields)
@@ -210,6 +238,7 @@ under_percore_and! { worker:
             server.allow("AH00690: no acceptable variant");
             server.allow("is within MinSpareThreads of MaxRequestWorkers");
         }
+        let (with, without) = (Asked::new(&with), Asked::new(&without));
         let mut wrong = Vec::new();
         for (is_http2, (number, case)) in [false, true].into_iter().flat_map(|way| cases.iter().enumerate().map(move |case| (way, case))) {
             // HTTP/2 has no such fields, or they mean a body that is not there.
@@ -217,32 +246,29 @@ under_percore_and! { worker:
                 continue;
             }
             let head = head(case, number);
-            let before = repeated(&with);
+            let before = with.repeated();
             let should = number < REPEATED.len();
             for round in 0..12 {
-                if should && round > 3 && repeated(&with) > before {
+                if should && round > 3 && with.repeated() > before {
                     break;
                 }
-                let (mut ours, mut theirs) = (Asker::new(&with, is_http2), Asker::new(&without, is_http2));
+                let (mut ours, mut theirs) = (Asker::new(with.server, is_http2), Asker::new(without.server, is_http2));
                 for _ in 0..4 {
-                    let (ours, theirs) = (answer(&mut ours, case.method, &head), answer(&mut theirs, case.method, &head));
+                    let ours = with.answer(&mut ours, case.method, &head);
+                    let theirs = without.answer(&mut theirs, case.method, &head);
                     assert_eq!(seen(&ours), seen(&theirs), "{} | {head}, round {round}", case.section);
                     if ours.closes() {
                         break;
                     }
                 }
             }
-            let does = match should {
-                // A child may count a request after its client has the response.
-                true => within(Duration::from_secs(2), || (repeated(&with) > before).then_some(())).is_some(),
-                false => repeated(&with) > before,
-            };
+            let does = with.repeated() > before;
             if does != should {
                 wrong.push(format!("{} | {}: repeated: {does}, HTTP/2: {is_http2}", case.section, case.fields));
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
-        assert_eq!(repeated(&without), 0);
+        assert_eq!(without.repeated(), 0);
     }
 }
 
