@@ -102,7 +102,7 @@ pub struct Note {
 /// Why a request ends as it does. Put together it reads `cause (origin) effect`.
 #[derive(Clone, Debug)]
 pub struct Reason {
-    /// The status.
+    /// The status; 0 where somebody chooses it who was not asked.
     pub status: u16,
     /// The module that decided.
     pub module: String,

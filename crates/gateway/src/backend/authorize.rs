@@ -50,6 +50,7 @@ pub async fn authorize(
     stderr: StderrMessages,
     variables: &[(&str, &str)],
 ) -> Verdict {
+    request.before_programs().await;
     let handler_state = HandlerState::of(request);
     let header = request_verdict(request, caller, class, stderr, variables).await;
     handler_state.verdict(request, caller, header)
@@ -64,6 +65,7 @@ pub async fn authorize_at(
     stderr: StderrMessages,
     variables: &[(&str, &str)],
 ) -> Verdict {
+    request.before_programs().await;
     let handler_state = HandlerState::of(request);
     let kind = &server.kind();
     let call = RemoteCall { caller, server, kind, protocol, head: &HEAD, stderr, attempt: None };

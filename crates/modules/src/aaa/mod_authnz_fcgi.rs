@@ -228,6 +228,9 @@ async fn authorize(
     let caller = Caller::new("authnz_fcgi", &TIMEOUT_MESSAGE, TIMEOUT);
     let mut told = vec![("FCGI_ROLE", "AUTHORIZER"), ("FCGI_APACHE_ROLE", role)];
     told.extend(password.map(|password| ("REMOTE_PASSWD", password)));
+    let would =
+        |_: &Request| (format!("mod_authnz_fcgi would ask {}, which decides about access", server.name), String::new());
+    request.note_reason(0, caller.module, None, would);
     authorize_at(request, &caller, server, &PROTOCOL, STDERR, &told).await
 }
 

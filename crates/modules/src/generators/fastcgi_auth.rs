@@ -109,6 +109,9 @@ pub(super) async fn check(request: &mut Request, check: Check, run: Run) -> Flow
         told.push(("REMOTE_PASSWD", &password));
     }
     let Some((class, caller, stderr)) = run(request, path) else { return Flow::Status(500) };
+    let would =
+        |_: &Request| (format!("mod_{} would ask {path}, which decides about access", caller.module), String::new());
+    request.note_reason(0, caller.module, None, would);
     match authorize(request, &caller, &class, stderr, &told).await {
         Verdict::Allowed => Flow::Ok,
         // A failure never grants access.

@@ -34,7 +34,8 @@ pub(super) fn of(request: &Request, steps: &[Step], waits: Option<Option<&str>>)
     };
     let before = &all[..document.unwrap_or(all.len())];
     let reason = match status {
-        None => to_be_made(request, waits.flatten()),
+        // Before the handler, a program or another server may be asked whether the request is let in.
+        None => why(before, 0).unwrap_or_else(|| to_be_made(request, waits.flatten())),
         Some(status) => why(before, status)
             .or_else(|| document.and_then(|at| why(&all[at..], status)))
             .unwrap_or_else(|| made(request, handler(&all), status)),

@@ -31,8 +31,9 @@ impl Quiet<'_> {
                 }
             }
             "extfilterdefine" => {
-                if let Some(command) = words.iter_mut().find(|word| word.starts_with("cmd=")) {
-                    *command = "cmd=/bin/cat".to_owned();
+                if let Some(at) = words.iter().position(|word| word.starts_with("cmd=")) {
+                    let length = length_of_command(&words[at..]);
+                    words.splice(at..at + length, ["cmd=/bin/cat".to_owned()]);
                 }
             }
             "errordocument" if words.get(1).is_some_and(|page| self.pages_that_run.contains(page)) => words.clear(),
@@ -51,6 +52,16 @@ impl Quiet<'_> {
         }
         words
     }
+}
+
+/// How many words the command of an external filter has: `cmd="/bin/tr a b"` is quoted behind its name.
+fn length_of_command(words: &[String]) -> usize {
+    let value = words.first().and_then(|word| word.strip_prefix("cmd=")).unwrap_or_default();
+    let Some(quote) = value.chars().next().filter(|char| matches!(char, '"' | '\'')) else { return 1 };
+    let ends = |word: &str| word.ends_with(quote) && !word.ends_with(&format!("\\{quote}"));
+    let is_last =
+        |(number, word): (usize, &String)| if number == 0 { value.len() > 1 && ends(value) } else { ends(word) };
+    words.iter().enumerate().position(is_last).map_or(words.len(), |last| last + 1)
 }
 
 /// The handler of pages with includes, by its old name.
@@ -73,6 +84,16 @@ mod tests {
             ("RewriteMap m prg:/x", "m txt:/empty", "m prg:/x"),
             ("RewriteMap m txt:/x", "m txt:/x", "m txt:/x"),
             ("ExtFilterDefine f mode=output cmd=/x", "f mode=output cmd=/bin/cat", "f mode=output cmd=/x"),
+            (
+                "ExtFilterDefine a mode=output cmd=\"/bin/tr a b\" intype=text/plain",
+                "a mode=output cmd=/bin/cat intype=text/plain",
+                "a mode=output cmd=\"/bin/tr a b\" intype=text/plain",
+            ),
+            (
+                "ExtFilterDefine a cmd=\"/bin/x\" mode=output",
+                "a cmd=/bin/cat mode=output",
+                "a cmd=\"/bin/x\" mode=output",
+            ),
             ("ErrorDocument 400 /error.cgi", "", "400 /error.cgi"),
             ("ErrorDocument 404 /error.html", "404 /error.html", "404 /error.html"),
             ("XBitHack on", "", "on"),

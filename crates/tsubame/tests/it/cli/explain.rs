@@ -354,9 +354,9 @@ fn many_requests_are_explained_one_by_one() {
     assert_eq!(answers[5]["answer"]["status"], 404, "HTTP/1.0 needs no host: {text}");
 }
 
-/// No command of a page with includes runs, and no external filter.
+/// No command of a page with includes runs, no external filter, and no application that decides about access.
 #[test]
-fn filters_start_no_programs() {
+fn filters_and_checks_start_no_programs() {
     let site = Site::new();
     let effect = site.root.join("effect");
     site.page("a.shtml", format!("<!--#exec cmd=\"echo > {}\" -->", effect.display()));
@@ -366,19 +366,31 @@ fn filters_start_no_programs() {
         "include_module modules/mod_include.so",
         "ext_filter_module modules/mod_ext_filter.so",
         "cgi_module modules/mod_cgi.so",
+        "fcgid_module modules/mod_fcgid.so",
+        "authnz_fcgi_module modules/mod_authnz_fcgi.so",
     ];
     let load: String = modules.iter().map(|module| format!("LoadModule {module}\n")).collect();
     site.configure(
         Mpm::Percore,
         &format!(
-            "{load}ExtFilterDefine effect cmd={}\nAddOutputFilter INCLUDES .shtml\nAddOutputFilter effect .txt\n\
-             <Directory ${{DOCS}}>\nOptions +Includes\n</Directory>\n",
-            program.display()
+            "{load}ExtFilterDefine effect cmd={program}\nAddOutputFilter INCLUDES .shtml\nAddOutputFilter effect .txt\n\
+             <Directory ${{DOCS}}>\nOptions +Includes\n</Directory>\n\
+             <Location /members>\nFcgidAccessChecker {program}\n</Location>\n\
+             AuthnzFcgiDefineProvider authn far fcgi://127.0.0.1:9/\n\
+             <Location /users>\nAuthType Basic\nAuthName x\nAuthBasicProvider far\nRequire valid-user\n</Location>\n",
+            program = program.display()
         ),
     );
-    for page in ["/a.shtml", "/b.txt"] {
-        let explained = json(&site, &[page]);
+    let members = format!("mod_fcgid would ask {}, which decides about access", program.display());
+    for (page, verdict) in [
+        ("/a.shtml", "the default handler would run"),
+        ("/b.txt", "the default handler would run"),
+        ("/members", &members),
+        ("/users", "mod_authnz_fcgi would ask fcgi://127.0.0.1:9/, which decides about access"),
+    ] {
+        let explained = json(&site, &[page, "--header", "Authorization: Basic am9lOng="]);
         assert_eq!(explained["answer"]["runs"], true, "{page}: {explained:#}");
+        assert!(explained["verdict"].as_str().is_some_and(|text| text.starts_with(verdict)), "{page}: {explained:#}");
     }
     assert!(!effect.exists(), "a program ran");
 }
