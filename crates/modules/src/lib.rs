@@ -77,6 +77,7 @@ pub static MODULES: &[&Module] = &[
     &cache::mod_socache_memcache::MODULE,
     &cache::mod_socache_redis::MODULE,
     &cache::mod_socache_shmcb::MODULE,
+    &cluster::mod_agent::MODULE,
     &cluster::mod_heartbeat::MODULE,
     &cluster::mod_heartmonitor::MODULE,
     &dav::mod_dav::MODULE,

@@ -55,6 +55,8 @@ conf::settings! {
         pub pid_file: Setting<String>,
         /// `ControlSocket`, absolute; `None` for none.
         pub control_socket: Setting<Option<String>>,
+        /// `GracefulShutdownDelay`.
+        pub graceful_shutdown_delay: Setting<Duration> = Duration::ZERO,
         /// `StallTimeout`; 0 turns the check off.
         pub stall_timeout: Setting<Duration> = defaults::STALL_TIMEOUT,
         /// `ScoreBoardFile`, absolute. Our scoreboard has no file; the dumps show the name.

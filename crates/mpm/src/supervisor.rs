@@ -295,6 +295,7 @@ impl Supervisor<'_> {
     }
 
     fn maintain(&mut self) {
+        self.notifier.alive();
         self.board.note_moment();
         self.measure_memory();
         self.report_stalls();

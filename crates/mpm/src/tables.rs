@@ -103,10 +103,11 @@ static PERCORE_ROWS: [Directive; 18] = [
     GRACEFUL,
 ];
 
-static CORE_ROWS: [Directive; 11] = [
+static CORE_ROWS: [Directive; 12] = [
     SCOREBOARD_FILE,
     PID_FILE,
     CONTROL_SOCKET,
+    GRACEFUL_DELAY,
     STALL_TIMEOUT,
     max_connections(
         "MaxRequestsPerChild",
@@ -290,6 +291,17 @@ const CONTROL_SOCKET: Directive = row(
     "Socket of the running server for tsubame ctl, or none; by default beside the PidFile",
 )
 .syntax("path|none");
+
+const GRACEFUL_DELAY: Directive = row(
+    "GracefulShutdownDelay",
+    Args::Take1(|cmd, word| match duration(word, Duration::from_secs(1)) {
+        Some(time) => cmd.server_set(|s: &mut MpmSettings| &mut s.graceful_shutdown_delay, time),
+        None => Err(format!("GracefulShutdownDelay: '{word}' is not a time, such as 5 or 500ms").into()),
+    }),
+    "0",
+    "How long a graceful stop goes on accepting connections, while load balancers hear that no new clients are wanted",
+)
+.syntax("time[ms|s|min]");
 
 const STALL_TIMEOUT: Directive = row(
     "StallTimeout",

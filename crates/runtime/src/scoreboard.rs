@@ -17,14 +17,14 @@ mod states;
 mod visits;
 mod workers;
 
-pub use board::{Board, Quota, answer, create, get};
+pub use board::{Board, Quota, answer, create, duty, get};
 pub use clock::since;
 pub use durations::{BOUNDS, BUCKETS};
 pub use layout::{REQUEST_ROOM, RowTexts};
 pub use moment::{MOMENTS, Moment};
 pub use row::{Row, ServedRequest, Traffic};
 pub use snapshot::{Described, Process, Snapshot, Watch, Worker, snapshot};
-pub use states::{ChildState, Gauge, Handshake, State};
+pub use states::{ChildState, Duty, Gauge, Handshake, State};
 pub use visits::{Visit, VisitKeys, VisitStats, Visited};
 pub use workers::{Rows, Workers, one_thread_serves_all};
 

@@ -15,18 +15,34 @@ use crate::socket::{adopt, is_listening};
 
 /// The socket of the service manager; without one, nothing is sent.
 #[derive(Debug, Default)]
-pub struct Notifier(Option<UnixDatagram>);
+pub struct Notifier {
+    socket: Option<UnixDatagram>,
+    /// The manager ends a process that does not say now and then that it lives.
+    has_watchdog: bool,
+}
 
 impl Notifier {
-    /// The socket that `NOTIFY_SOCKET` names: a path, or an abstract name after `@`.
+    /// The socket that `NOTIFY_SOCKET` names: a path, or an abstract name after `@`; and whether there is a watchdog
+    /// (sd_watchdog_enabled(3)), for this process if `WATCHDOG_PID` names one.
     pub fn from_env() -> Notifier {
-        Notifier(std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name).ok()))
+        Notifier {
+            socket: std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name).ok()),
+            has_watchdog: std::env::var_os("WATCHDOG_USEC").is_some()
+                && number("WATCHDOG_PID").is_none_or(|pid| pid == Pid::own().number()),
+        }
+    }
+
+    /// Says that this process lives, if the manager wants to know.
+    pub fn alive(&self) {
+        if self.has_watchdog {
+            self.send("WATCHDOG=1");
+        }
     }
 
     /// Sends a message, for instance `READY=1
     /// STATUS=...`. Never waits: a message that the manager does not take is lost.
     pub fn send(&self, message: &str) {
-        if let Some(socket) = &self.0 {
+        if let Some(socket) = &self.socket {
             let _ = socket.send(message.as_bytes());
         }
     }

@@ -66,7 +66,7 @@ const ASK: [Word; 7] = [
     word(&["log-level"], "the levels that were changed since the last restart"),
 ];
 
-const CHANGE: [Word; 8] = [
+const CHANGE: [Word; 11] = [
     with(
         &["log-level"],
         Value::Any("MODULE LEVEL"),
@@ -75,6 +75,9 @@ const CHANGE: [Word; 8] = [
     with(&["log-level"], Value::Any("'*' LEVEL"), "set the level of all modules"),
     with(&["log-level"], Value::Any("reset"), "go back to the levels of the configuration"),
     word(&["reload-certificates"], "read certificates, keys and revocation lists again"),
+    word(&["drain"], "tell load balancers to send no new clients (mod_agent)"),
+    word(&["maintenance"], "tell load balancers to send nothing"),
+    word(&["ready"], "tell load balancers to send requests again"),
     word(&["graceful"], "restart; children finish what they serve"),
     word(&["restart"], "restart; children end at once"),
     word(&["graceful-stop"], "stop when everything that is being served is finished"),

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use runtime::scoreboard::Duty;
 use sys::signal::Signal;
 use sys::time::monotonic;
 
-use super::state::{Pending, Supervisor};
+use super::state::{Pending, Supervisor, TICK};
 use crate::listen::Listeners;
 use crate::pidfile;
 use crate::settings::MpmSettings;
@@ -83,9 +84,30 @@ impl Supervisor<'_> {
     pub(super) fn stop_gracefully(&mut self) -> ExitCode {
         self.notifier.send("STOPPING=1\nSTATUS=Finishing requests");
         self.end_new_program();
+        self.serve_until_balancers_know();
         self.remove_pid_file();
         runtime::log!(self.module(), Notice, "{}", self.generation.mpm.0.messages.graceful_stop);
         self.drain(Signal::WINCH)
+    }
+
+    /// Accepts connections for `GracefulShutdownDelay` longer, while load balancers hear that no new clients are wanted. Another
+    /// order to stop ends that.
+    fn serve_until_balancers_know(&mut self) {
+        let delay = self.generation.settings.get::<MpmSettings>().graceful_shutdown_delay();
+        if delay.is_zero() {
+            return;
+        }
+        self.board.set_duty(Duty::Drain);
+        let end = monotonic() + delay;
+        while self.pending < Pending::GracefulStop && monotonic() < end {
+            self.wait_with_control(end.saturating_sub(monotonic()).min(TICK));
+            self.reap();
+            self.serve_control_socket();
+            self.start_helpers();
+            self.spawn_owed();
+            self.notifier.alive();
+            self.callbacks.tick();
+        }
     }
 
     /// Ends when all children have finished; `order` is the signal that tells them to.
@@ -108,6 +130,7 @@ impl Supervisor<'_> {
                 look = monotonic() + IDLE_LOOK;
             }
             self.start_helpers();
+            self.notifier.alive();
             self.callbacks.tick();
             if self.pending == Pending::Stop || end.is_some_and(|end| monotonic() >= end) {
                 self.end_children();

@@ -13,7 +13,7 @@ use sys::shm::Shared;
 use super::clock::{micros, now};
 use super::layout::{self, Field, Header, HeaderRow, ProcessRow, WorkerField, WorkerRow};
 use super::moment::{self, MOMENTS};
-use super::states::{ChildState, State};
+use super::states::{ChildState, Duty, State};
 use super::visits::{Visit, VisitKeys, Visited, Visits};
 
 /// The thresholds at which the parent should look at a child; 0: never.
@@ -47,6 +47,11 @@ static BOARD: OnceLock<Board> = OnceLock::new();
 /// The scoreboard of this server; `None` before it has started.
 pub fn get() -> Option<&'static Board> {
     BOARD.get()
+}
+
+/// Which work the server wants from load balancers; all before it has started.
+pub fn duty() -> Duty {
+    get().map_or(Duty::Ready, Board::duty)
 }
 
 /// Makes the scoreboard: `processes` slots, each with up to `workers`. Called once in the life of a server, before the
@@ -242,6 +247,16 @@ impl Board {
     /// ([`Workers::all_taken`](super::workers::Workers::all_taken)). For the parent.
     pub fn set_growing(&self, growing: bool) {
         self.header().store(Header::Growing, u64::from(growing));
+    }
+
+    /// Which work the server wants from load balancers.
+    pub fn duty(&self) -> Duty {
+        Duty::of(self.header().load(Header::Duty))
+    }
+
+    /// Sets which work the server wants from load balancers.
+    pub fn set_duty(&self, duty: Duty) {
+        self.header().store(Header::Duty, duty as u64);
     }
 
     /// Gives a slot back after its child was reaped, whatever the child was doing: its open connections are removed,

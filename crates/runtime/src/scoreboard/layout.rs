@@ -44,6 +44,8 @@ pub(super) enum Header {
     Concluded,
     /// How many of them were refused.
     Refused,
+    /// Which work the server wants from load balancers.
+    Duty,
     /// Odd while the totals of an ended child move from its row to the header.
     Sequence,
 }

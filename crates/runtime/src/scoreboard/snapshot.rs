@@ -26,6 +26,13 @@ pub struct Snapshot {
     pub processes: Vec<Process>,
 }
 
+impl Snapshot {
+    /// Whether any child accepts connections.
+    pub fn serving(&self) -> bool {
+        self.processes.iter().any(|process| process.life == ChildState::Running)
+    }
+}
+
 /// A process slot.
 #[derive(Clone, Debug)]
 pub struct Process {

@@ -91,6 +91,25 @@ impl ChildState {
     }
 }
 
+/// Which work the server wants from load balancers, in the words of HAProxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duty {
+    /// Any.
+    #[default]
+    Ready,
+    /// That of clients which it already has: it is about to stop, or an administrator wants that.
+    Drain,
+    /// None.
+    Maintenance,
+}
+
+impl Duty {
+    pub(super) fn of(word: u64) -> Duty {
+        let all = [Duty::Ready, Duty::Drain, Duty::Maintenance];
+        all.into_iter().find(|duty| *duty as u64 == word).unwrap_or_default()
+    }
+}
+
 /// A count of a child's connections: in a stage without a worker, by protocol, or in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {

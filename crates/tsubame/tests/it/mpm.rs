@@ -1,5 +1,6 @@
 //! Processes and threads: how they start, serve, wait, restart, and survive.
 
+pub mod balanced;
 pub mod beside_the_loop;
 pub mod children;
 pub mod clock;

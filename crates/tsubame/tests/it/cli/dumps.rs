@@ -433,13 +433,14 @@ fn a_published_listing_is_reproduced() {
 }
 
 /// Directives that Apache does not have, as `-L` shows them.
-const OWN_DIRECTIVES: [&str; 11] = [
+const OWN_DIRECTIVES: [&str; 12] = [
     "AdmissionLimit (mod_admission.c)",
     "AdmissionMemory (mod_admission.c)",
     "AdmissionQueue (mod_admission.c)",
     "AdmissionTimeout (mod_admission.c)",
     "CacheStatusHeader (mod_cache.c)",
     "ControlSocket (core.c)",
+    "GracefulShutdownDelay (core.c)",
     "MaxMemoryGrowthPerChild (core.c)",
     "MaxRequestsServedPerChild (core.c)",
     "ScriptSockDaemons (mod_cgid.c)",

@@ -51,6 +51,14 @@ pub const SLAPD: Need = Need {
     is_fate: false,
 };
 
+/// A load balancer.
+pub const HAPROXY: Need = Need {
+    what: "/usr/sbin/haproxy",
+    remedy: "apt-get install haproxy",
+    is_there: || Path::new("/usr/sbin/haproxy").exists(),
+    is_fate: false,
+};
+
 /// A server of objects.
 pub const REDIS: Need = Need {
     what: crate::harness::object_servers::REDIS,

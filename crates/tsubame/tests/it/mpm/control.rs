@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use sys::process::Pid;
 use sys::signal::Signal;
 
-use crate::harness::mpm::{Mpm, under_every_mpm};
+use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::server::{Server, Start, children, is_gone, notify_socket};
 use crate::harness::site::Site;
@@ -47,6 +47,18 @@ impl Drop for Daemon<'_> {
                 let _ = Pid::new(child).map(|child| child.kill(Signal::KILL));
             }
             let _ = pid.kill(Signal::KILL);
+        }
+    }
+}
+
+under_percore_and! { prefork:
+    /// A service manager with a watchdog hears each second that the parent lives.
+    fn the_watchdog_is_told(mpm: Mpm) {
+        let site = site();
+        site.configure(mpm, "");
+        let mut server = Start::new(&site, mpm).variable("WATCHDOG_USEC", "30000000").run();
+        for _ in 0..2 {
+            until("a sign of life", || (server.notified() == "WATCHDOG=1").then_some(()));
         }
     }
 }
