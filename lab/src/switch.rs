@@ -69,7 +69,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<()> {
     let endpoints = Endpoints::of(&installed.tree, networks)?;
     let sites = Sites::of(&installed.tree, &endpoints);
 
-    let mut explainer = Explainer::start(&tsubame, &file)?;
+    let mut explainer = Explainer::start(&tsubame, &file, &installed.tree)?;
     let given = sources::Given { options, installed: &installed, endpoints: &endpoints, sites: &sites };
     let mut collected = sources::collect(&given)?;
     for key in apache.replaced_keys() {

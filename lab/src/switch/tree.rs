@@ -9,5 +9,5 @@ mod dump;
 mod installed;
 mod stand_ins;
 
-pub(crate) use directive::{Directive, Origin, all, quoted};
+pub(crate) use directive::{Directive, Origin, all, quoted, words};
 pub(crate) use installed::{Installed, Program};
