@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
+
 use super::ask::Ask;
 use crate::load::client::{Connector, Stream};
 use crate::load::tls::{Client, Tls};
@@ -89,6 +91,17 @@ pub(crate) struct Asker {
     clients: BTreeMap<String, Option<Client>>,
 }
 
+/// TLS for a value of `Host`. Addresses and what is no name are not told to the server, so its first certificate comes.
+pub(crate) fn tls_to(host: &str) -> Tls {
+    let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.rsplit_once(':').map_or(host, |(bare, _)| bare),
+    };
+    let bare = if bare.is_empty() { "localhost" } else { bare };
+    let tls = Tls::to(bare);
+    if ServerName::try_from(bare).is_ok() { tls } else { Tls::to("127.0.0.1") }
+}
+
 /// What decides which connection carries a request.
 fn key(ask: &Ask, address: SocketAddr) -> (SocketAddr, Option<String>) {
     (address, ask.is_encrypted.then(|| ask.host.clone().unwrap_or_default()))
@@ -145,11 +158,9 @@ impl Asker {
     fn open(&mut self, address: SocketAddr, name: Option<&str>) -> Option<Connection> {
         let connector = Connector { patience: self.patience, receive_buffer: None };
         let client = match name {
-            Some(name) => {
-                // Without a name that can be sent, the server's own certificate comes.
-                let bare = name.rsplit_once(':').map_or(name, |(bare, _)| bare);
-                let make = || Tls::to(if bare.is_empty() { "localhost" } else { bare }).client().ok();
-                let client = self.clients.entry(bare.to_owned()).or_insert_with(make);
+            Some(host) => {
+                let make = || tls_to(host).client().ok();
+                let client = self.clients.entry(host.to_owned()).or_insert_with(make);
                 Some(client.as_ref()?)
             }
             None => None,
@@ -265,7 +276,14 @@ impl Received<'_> {
         }
         let length = answer.field("content-length").map(str::parse::<u64>);
         match length {
-            Some(Ok(length)) => Ok((!self.take(answer, length)?).then_some(Fault::Cut)),
+            Some(Ok(length)) => {
+                let is_whole = self.take(answer, length)?;
+                if answer.length > READ_MAX as u64 {
+                    // It was not read to its end, so its length is what the server says.
+                    answer.length = length;
+                }
+                Ok((!is_whole).then_some(Fault::Cut))
+            }
             Some(Err(_)) => Err(Fault::Malformed),
             None => {
                 answer.keeps = false;
@@ -279,7 +297,9 @@ impl Received<'_> {
     fn take(&mut self, answer: &mut Answer, length: u64) -> Result<bool, Fault> {
         let mut left = length;
         loop {
-            let now = usize::try_from(left).unwrap_or(usize::MAX).min(self.bytes.len());
+            // Every server's body ends at the same byte, however its bytes arrive.
+            let most = left.min((READ_MAX as u64 + 1).saturating_sub(answer.length));
+            let now = usize::try_from(most).unwrap_or(usize::MAX).min(self.bytes.len());
             let room = BODY_MAX.saturating_sub(answer.body.len()).min(now);
             answer.body.extend(&self.bytes[..room]);
             answer.length += now as u64;
@@ -358,4 +378,26 @@ pub(crate) fn decoded(answer: &Answer) -> Option<Vec<u8>> {
         _ => return None,
     };
     read.ok().map(|_| out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_can_be_asked() {
+        for (host, name) in [
+            ("a.example:443", "a.example"),
+            ("a.example", "a.example"),
+            ("[::1]", "::1"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("a..b", "127.0.0.1"),
+            ("", "localhost"),
+        ] {
+            let tls = tls_to(host);
+            assert_eq!(tls.name, name, "{host}");
+            assert!(tls.client().is_ok(), "{host}");
+        }
+    }
 }

@@ -121,8 +121,12 @@ impl Ask {
         if self.method == "CONNECT" {
             return Some(Unsendable::Connect);
         }
-        let is_safe = SAFE.contains(&self.method.as_str()) || SAFE_DAV.contains(&self.method.as_str());
-        (!is_safe && !allows_unsafe).then_some(Unsendable::Unsafe)
+        (!self.is_safe() && !allows_unsafe).then_some(Unsendable::Unsafe)
+    }
+
+    /// Whether its method changes nothing.
+    pub(crate) fn is_safe(&self) -> bool {
+        SAFE.contains(&self.method.as_str()) || SAFE_DAV.contains(&self.method.as_str())
     }
 
     /// Its bytes; `number` names it in the logs.

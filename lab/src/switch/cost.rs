@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::answer::tls_to;
 use super::ask::Ask;
 use super::comparison::Explained;
 use super::endpoints::{Endpoint, Endpoints};
@@ -13,7 +14,6 @@ use super::sources::Busiest;
 use crate::compare::{Calm, FIGURES, Measured, measure};
 use crate::load::Plan;
 use crate::load::plan::Request;
-use crate::load::tls::Tls;
 use crate::machine::error::Result;
 use crate::machine::host::allowed_cores;
 use crate::machine::interrupt;
@@ -67,7 +67,7 @@ pub(crate) fn measure_in_turn(
         mix.iter().map(|ask| Request { bytes: ask.bytes(None).into(), bodiless: ask.method == "HEAD" }).collect();
     let plan = |at: usize| {
         let address = endpoints.socket(place.endpoint, pair.sides[at].network);
-        let tls = place.name.as_deref().map(Tls::to);
+        let tls = place.name.as_deref().map(tls_to);
         Plan { clients: CLIENTS, count: None, time: Some(MEASUREMENT), tls, ..Plan::of(address, requests.clone()) }
     };
     let plans = [plan(0), plan(1)];
@@ -119,7 +119,10 @@ struct Place {
 /// stand for, and all lines.
 fn mix(samples: &[Explained]) -> Option<(Place, Vec<&Ask>, [u64; 2])> {
     let mut places: BTreeMap<Place, Vec<(&Ask, u64)>> = BTreeMap::new();
-    for (sample, _) in samples.iter().filter(|(sample, _)| sample.weight > 0 && sample.ask.minor == 1) {
+    // A load of requests is nothing for what could change something, or for the live machine's backends.
+    let is_harmless = |(sample, explanation): &&Explained| sample.ask.is_safe() && !explanation.asks_backend();
+    let is_counted = |(sample, _): &&Explained| sample.weight > 0 && sample.ask.minor == 1;
+    for (sample, _) in samples.iter().filter(is_counted).filter(is_harmless) {
         let host = sample.ask.host.clone().unwrap_or_default();
         let name = sample.ask.is_encrypted.then(|| host.clone());
         let place = Place { endpoint: sample.ask.endpoint, host: name.clone().unwrap_or_default(), name };
@@ -245,5 +248,10 @@ mod tests {
         let beginning = mixed[..100].iter().filter(|ask| ask.target == b"/rarely").count();
         assert!((10..=40).contains(&beginning), "{beginning} of the first 100");
         assert!(mix(&[sample("GET /", 0)]).is_none());
+        assert!(mix(&[sample("POST /", 9)]).is_none(), "what could change something is sent once");
+        let module = Some("mod_proxy_http".to_owned());
+        let (asked, _) = sample("GET /", 9);
+        let backend = Rc::new(Explanation { module, runs: true, ..Explanation::default() });
+        assert!(mix(&[(asked, backend)]).is_none(), "backends are the live ones");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, BODY_MAX, Fault};
-use super::neutral::Plain;
+use super::neutral::{Plain, as_text};
 
 /// What differs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -12,6 +12,8 @@ pub(crate) enum What {
     /// Whether there is a whole answer.
     Answer,
     Status,
+    /// The version of HTTP in the status line.
+    Version,
     Reason,
     /// A field, by its name in lower case.
     Field(String),
@@ -29,6 +31,7 @@ impl std::fmt::Display for What {
         f.write_str(match self {
             Self::Answer => "answer",
             Self::Status => "status",
+            Self::Version => "version",
             Self::Reason => "reason phrase",
             Self::Field(name) => name,
             Self::Length => "length",
@@ -54,6 +57,21 @@ pub(crate) struct Difference {
 pub(crate) struct Told {
     pub(crate) answer: Answer,
     pub(crate) plain: Plain,
+}
+
+impl Told {
+    /// The bytes of both bodies.
+    pub(crate) fn size(&self) -> usize {
+        self.answer.body.len() + self.plain.body.len()
+    }
+
+    /// Forgets all but the beginning of both bodies.
+    pub(crate) fn shorten(&mut self, most: usize) {
+        for body in [&mut self.answer.body, &mut self.plain.body] {
+            body.truncate(most);
+            body.shrink_to_fit();
+        }
+    }
 }
 
 /// The most characters of a value that is shown.
@@ -83,6 +101,10 @@ pub(crate) fn differences(method: &str, apache: &Told, tsubame: &Told) -> Vec<Di
         found.push(Difference { what: What::Status, apache, tsubame });
         return found;
     }
+    if theirs.minor != ours.minor {
+        let [apache, tsubame] = [theirs, ours].map(|answer| format!("HTTP/1.{}", answer.minor));
+        found.push(Difference { what: What::Version, apache, tsubame });
+    }
     if theirs.reason != ours.reason {
         let (apache, tsubame) = (theirs.reason.clone(), ours.reason.clone());
         found.push(Difference { what: What::Reason, apache, tsubame });
@@ -92,10 +114,12 @@ pub(crate) fn differences(method: &str, apache: &Told, tsubame: &Told) -> Vec<Di
         let value =
             |told: &Told| told.plain.fields.get(name).map_or_else(|| "absent".to_owned(), |all| all.join(" | "));
         let is_same = apache.plain.fields.get(name) == tsubame.plain.fields.get(name);
+        let what = What::Field(name.clone());
         if !is_same && !are_same_moment(name, theirs, ours) {
-            let difference =
-                Difference { what: What::Field(name.clone()), apache: value(apache), tsubame: value(tsubame) };
-            found.push(difference);
+            found.push(Difference { what, apache: value(apache), tsubame: value(tsubame) });
+        } else if is_same && name == "set-cookie" && !live_equally_long(theirs, ours) {
+            let [apache, tsubame] = [theirs, ours].map(|answer| answer.all(name).join(" | "));
+            found.push(Difference { what, apache, tsubame });
         }
     }
     let has_body = method != "HEAD" && !matches!(theirs.status, 204 | 304);
@@ -163,12 +187,28 @@ fn are_same_moment(name: &str, theirs: &Answer, ours: &Answer) -> bool {
     if name != "expires" || [theirs, ours].iter().any(|answer| answer.all(name).len() != 1) {
         return false;
     }
-    let distance = |answer: &Answer| {
-        let moment =
-            |name: &str| jiff::fmt::rfc2822::parse(answer.field(name)?).ok().map(|zoned| zoned.timestamp().as_second());
-        Some(moment(name)? - moment("date")?)
-    };
+    let distance = |answer: &Answer| Some(moment(answer.field(name)?)? - moment(answer.field("date")?)?);
     distance(theirs).zip(distance(ours)).is_some_and(|(one, other)| (one - other).abs() <= MOMENTS_MAX)
+}
+
+/// The seconds since 1970 of a date in a field; a cookie may have it with `-` between day, month and year.
+fn moment(text: &str) -> Option<i64> {
+    jiff::fmt::rfc2822::parse(&text.replace('-', " ")).ok().map(|zoned| zoned.timestamp().as_second())
+}
+
+/// Whether the cookies of two answers, which are the same otherwise, expire at the same moments, or equally long after their
+/// answers.
+fn live_equally_long(theirs: &Answer, ours: &Answer) -> bool {
+    let expires = |cookie: &str| {
+        let mut attributes = cookie.split(';').skip(1).filter_map(|attribute| attribute.trim().split_once('='));
+        attributes.find(|(name, _)| name.eq_ignore_ascii_case("expires")).map(|(_, value)| value.trim().to_owned())
+    };
+    let lives = |answer: &Answer, value: Option<&String>| Some(moment(value?)? - moment(answer.field("date")?)?);
+    theirs.all("set-cookie").into_iter().zip(ours.all("set-cookie")).all(|(one, other)| {
+        let (one, other) = (expires(one), expires(other));
+        let both = lives(theirs, one.as_ref()).zip(lives(ours, other.as_ref()));
+        one == other || both.is_none_or(|(one, other)| (one - other).abs() <= MOMENTS_MAX)
+    })
 }
 
 /// A text of bounded length.
@@ -197,46 +237,75 @@ pub(crate) fn leave_out_what_varies(first: &mut Told, again: &Told, compared: &m
     }
     let names: Vec<String> = first.plain.fields.keys().chain(again.plain.fields.keys()).cloned().collect();
     for name in names {
-        if first.plain.fields.get(&name) != again.plain.fields.get(&name) {
-            for told in [&mut *first, compared] {
-                let values = told.plain.fields.remove(&name);
-                // Of a cookie its name and its attributes remain.
-                if let Some(values) = values.filter(|_| name == "set-cookie") {
-                    told.plain.fields.insert(name.clone(), values.iter().map(|value| shape(value)).collect());
-                }
-            }
-            if !varying.contains(&What::Field(name.clone())) {
-                varying.push(What::Field(name));
-            }
+        if first.plain.fields.get(&name) == again.plain.fields.get(&name) {
+            continue;
+        }
+        leave_out_of_field(&name, first, again, compared);
+        if !varying.contains(&What::Field(name.clone())) {
+            varying.push(What::Field(name));
         }
     }
     if first.plain.body != again.plain.body {
         varying.push(What::Body);
-        let masked = masked(&first.plain.body, &again.plain.body, &compared.plain.body);
-        let (one, other) = masked.unwrap_or_default();
-        (first.plain.body, compared.plain.body) = (one, other);
+        match masked(&first.plain.body, &again.plain.body, &compared.plain.body) {
+            Some(both) => (first.plain.body, compared.plain.body) = both,
+            // Nothing can be said about pictures, say, but that there is one.
+            None if first.plain.body.is_empty() == compared.plain.body.is_empty() => {
+                (first.plain.body, compared.plain.body) = Default::default();
+            }
+            None => {}
+        }
     }
     let length = |told: &Told| told.answer.field("content-length").map(str::to_owned);
-    if length(first) != length(again) {
-        for told in [first, compared] {
-            told.answer.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+    let (is_same_length, live_alike) =
+        (length(first) == length(again), live_equally_long(&first.answer, &again.answer));
+    let mut forget = |varying: &[&str]| {
+        for told in [&mut *first, &mut *compared] {
+            told.answer.fields.retain(|(name, _)| !varying.iter().any(|own| name.eq_ignore_ascii_case(own)));
         }
+    };
+    if !is_same_length {
+        forget(&["content-length"]);
         varying.push(What::Length);
+    }
+    if !live_alike {
+        forget(&["set-cookie"]);
     }
     varying
 }
 
+/// Takes out of a field what two answers of the same server have differently there: of a cookie its value, of others the words
+/// that vary, and the whole field if it comes and goes.
+fn leave_out_of_field(name: &str, first: &mut Told, again: &Told, compared: &mut Told) {
+    let own = |told: &Told| told.plain.fields.get(name).cloned();
+    let (Some(ones), Some(others)) = (own(first), own(again).filter(|others| !others.is_empty())) else {
+        for told in [first, compared] {
+            told.plain.fields.remove(name);
+        }
+        return;
+    };
+    let Some(ours) = own(compared).filter(|ours| ours.len() == ones.len() && ours.len() == others.len()) else {
+        return;
+    };
+    let mask = |((one, other), ours): ((&String, &String), &String)| match name {
+        "set-cookie" => (shape(one), shape(ours)),
+        _ if one == other => (one.clone(), ours.clone()),
+        _ => masked_line(one, other, ours),
+    };
+    let (ones, ours) = ones.iter().zip(&others).zip(&ours).map(mask).unzip();
+    first.plain.fields.insert(name.to_owned(), ones);
+    compared.plain.fields.insert(name.to_owned(), ours);
+}
+
 /// A cookie without its value.
-fn shape(cookie: &str) -> String {
+pub(crate) fn shape(cookie: &str) -> String {
     let (first, attributes) = cookie.split_once(';').unwrap_or((cookie, ""));
     format!("{}=…;{attributes}", first.split('=').next().unwrap_or_default())
 }
 
-/// The first and the third text without what is not the same in the first and the second; none if those have another number
-/// of lines, so that nothing can be compared.
+/// The first and the third text without what is not the same in the first and the second; none if one is no text.
 fn masked(first: &[u8], again: &[u8], compared: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let lines =
-        |text: &[u8]| std::str::from_utf8(text).ok().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let lines = |text: &[u8]| as_text(text).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     let (mut first, mut again, mut compared) = (lines(first)?, lines(again)?, lines(compared)?);
     if first.len() != again.len() {
         // Lines come and go: those that both Apaches have, in whatever order, have to be there.
@@ -328,6 +397,48 @@ mod tests {
         assert_eq!(found("GET", &one, &told(404, &[], "")), ["status: 200 / 404"], "the status says it all");
         let late = Told { answer: Answer { fault: Some(Fault::Late), ..Answer::default() }, ..one.clone() };
         assert_eq!(found("GET", &one, &late), ["answer: whole / no answer in time"]);
+    }
+
+    #[test]
+    fn versions_and_lives_of_cookies_are_compared() {
+        let one = told(200, &[], "");
+        let old = Told { answer: Answer { minor: 1, ..one.answer.clone() }, ..one.clone() };
+        assert_eq!(found("GET", &old, &one), ["version: HTTP/1.1 / HTTP/1.0"]);
+        let cookie = |asked: &str, cookie: &str| told(200, &[("Date", asked), ("Set-Cookie", cookie)], "");
+        let [noon, later] = ["12:00:00", "12:00:09"].map(|time| format!("Mon, 30 Nov 2026 {time} GMT"));
+        let hour = cookie(&noon, "a=b; Expires=Mon, 30-Nov-2026 13:00:00 GMT");
+        for (asked, other, expected) in [
+            (&later, "a=b; expires=Mon, 30 Nov 2026 13:00:10 GMT", 0),
+            (&later, "a=b; Expires=Mon, 30-Nov-2026 13:00:00 GMT", 0),
+            (&noon, "a=b; Expires=Tue, 01-Dec-2026 12:00:00 GMT", 1),
+            (&noon, "a=b", 1),
+        ] {
+            assert_eq!(found("GET", &hour, &cookie(asked, other)).len(), expected, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_vary_in_a_field_or_a_page_has_to_be_there() {
+        let policy = |value: &str| told(200, &[("Content-Security-Policy", value)], "");
+        for (ours, expected) in [("default-src 'none' nonce-c", 0), ("default-src 'self' nonce-c", 1), ("", 1)] {
+            let mut first = policy("default-src 'none' nonce-a");
+            let mut ours = if ours.is_empty() { told(200, &[], "") } else { policy(ours) };
+            leave_out_what_varies(&mut first, &policy("default-src 'none' nonce-b"), &mut ours);
+            assert_eq!(found("GET", &first, &ours).len(), expected);
+        }
+        let latin = |body: &[u8]| {
+            let answer = Answer { status: 200, body: body.to_vec(), ..Answer::default() };
+            Told { plain: crate::switch::neutral::Neutral::default().plain(&answer), answer }
+        };
+        for (ours, expected) in [(&b"caf\xe9 3 o'clock"[..], 0), (b"caf\xe9 3", 1), (b"", 1)] {
+            let mut first = latin(b"caf\xe9 1 o'clock");
+            let mut ours = latin(ours);
+            leave_out_what_varies(&mut first, &latin(b"caf\xe9 2 o'clock"), &mut ours);
+            assert_eq!(found("GET", &first, &ours).len(), expected);
+        }
+        let (mut first, again, mut ours) = (latin(b"\xff\0\x01"), latin(b"\xff\0\x02"), latin(b""));
+        leave_out_what_varies(&mut first, &again, &mut ours);
+        assert_eq!(found("GET", &first, &ours).len(), 1, "there is a picture");
     }
 
     #[test]

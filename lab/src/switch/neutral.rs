@@ -67,9 +67,10 @@ impl Neutral {
             fields.entry(name).or_default().push(value);
         }
         let body = decoded(answer).map_or(Cow::Borrowed(&answer.body[..]), Cow::Owned);
-        let body = match std::str::from_utf8(&body) {
-            Ok(text) => clean(text).into_bytes(),
-            Err(_) => match &boundary {
+        let body = match (std::str::from_utf8(&body), as_text(&body)) {
+            (Ok(text), _) => clean(text).into_bytes(),
+            (_, Some(text)) => clean(&text).chars().map(|char| u8::try_from(char).unwrap_or(b'?')).collect(),
+            _ => match &boundary {
                 Some(boundary) if !boundary.is_empty() => replaced(&body, boundary.as_bytes(), b"BOUNDARY"),
                 _ => body.into_owned(),
             },
@@ -87,6 +88,15 @@ impl Neutral {
         }
         out
     }
+}
+
+/// A body as text: in UTF-8, or else in ISO 8859-1; none if it has bytes that no text has.
+pub(crate) fn as_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Some(text.into());
+    }
+    let is_of_text = |byte: &u8| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c);
+    bytes.iter().all(is_of_text).then(|| bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into())
 }
 
 /// Bytes with each `from` replaced.
@@ -124,6 +134,14 @@ fn cookie(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_in_other_encodings_are_text() {
+        let answer = Answer { body: b"caf\xe9 at 127.83.0.1".to_vec(), ..Answer::default() };
+        let neutral = Neutral::new([("127.83.0.1".to_owned(), "ADDRESS".to_owned())]);
+        assert_eq!(neutral.plain(&answer).body, b"caf\xe9 at ADDRESS");
+        assert_eq!(as_text(b"\xe9\0"), None);
+    }
 
     #[test]
     fn what_belongs_to_a_place_is_replaced() {

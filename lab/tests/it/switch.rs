@@ -138,7 +138,7 @@ impl Drop for Site {
 
 /// What is planted: a line of configuration for Tsubame alone, in a `<Location>` of the request's path; the request; and
 /// what has to be found.
-const PLANTED: [(&str, &str, &str); 24] = [
+const PLANTED: [(&str, &str, &str); 26] = [
     ("Require all denied", "GET /denied.txt", "status"),
     ("Redirect 302 /elsewhere", "GET /moved.txt", "status"),
     ("Redirect 302 /two", "GET /one/moves", "location"),
@@ -167,6 +167,8 @@ const PLANTED: [(&str, &str, &str); 24] = [
     ("DirectoryIndex other.txt", "GET /indexed/", "body"),
     ("SetEnv PLANTED yes", "GET /environment.cgi", "body"),
     ("SetEnv logged planted", "GET /logged.txt", "access log"),
+    ("Header set Set-Cookie \"a=b; expires=Sat, 01 Jan 2101 00:00:00 GMT\"", "GET /lasting.txt", "set-cookie"),
+    ("Header unset Content-Security-Policy", "GET /policy.txt", "content-security-policy"),
 ];
 
 /// Planted outside a `<Location>`: whether a connection stays open, and whether a line is logged.
@@ -178,7 +180,9 @@ const PLANTED_OUTSIDE: [(&str, &str, &str); 2] = [
 #[test]
 fn planted_differences_are_found() {
     let lines = "<Location /one>\n  Redirect 302 /one\n</Location>\n<Location /realm.txt>\n  AuthType Basic\n  AuthName one\n  \
-                 AuthUserFile /dev/null\n  Require valid-user\n</Location>\n";
+                 AuthUserFile /dev/null\n  Require valid-user\n</Location>\n<Location /lasting.txt>\n  \
+                 Header set Set-Cookie \"a=b; expires=Fri, 01 Jan 2100 00:00:00 GMT\"\n</Location>\n<Location /policy.txt>\n  \
+                 Header set Content-Security-Policy \"default-src 'none'; script-src 'nonce-%t'\"\n</Location>\n";
     let Some(site) = Site::new("planted", lines) else { return };
     let all = || PLANTED.iter().chain(&PLANTED_OUTSIDE);
     for path in all().filter_map(|(_, request, _)| path_of(request).strip_prefix('/')) {
@@ -248,12 +252,13 @@ fn path_of(request: &str) -> &str {
 fn hostile_logs_do_no_harm_and_nothing_is_left() {
     // Whatever starts programs by itself, too: a map, pages with includes, an error document that is a script.
     let lines = "RewriteEngine On\nRewriteMap map prg:ROOT/map.sh\nErrorDocument 400 /effect.cgi\n\
-                 AddOutputFilter INCLUDES .shtml\n<Directory ROOT/htdocs>\n  Options +Includes\n</Directory>\n";
+                 AddOutputFilter INCLUDES .shtml\nAddType text/html .cgi\n<Directory ROOT/htdocs>\n  Options +Includes\n</Directory>\n";
     let Some(site) = Site::new("hostile", lines) else { return };
     site.write("htdocs/here.txt", "here");
     let effect = format!("#!/bin/sh\necho >> {}\necho\n", site.path("outside/effect").display());
     site.write_program("htdocs/effect.cgi", &effect);
     site.write_program("map.sh", &effect);
+    site.write("htdocs/listing/.htaccess", "HeaderName /effect.cgi\n");
     site.write(
         "htdocs/page.shtml",
         &format!("<!--#exec cmd=\"echo >> {}\" -->", site.path("outside/effect").display()),
@@ -267,6 +272,7 @@ fn hostile_logs_do_no_harm_and_nothing_is_left() {
         "PUT /new.txt",
         "POST /effect.cgi",
         "GET /effect.cgi",
+        "GET /listing/",
         "GET /here.txt?a\\r\\n\\r\\nDELETE /here.txt HTTP/1.1\\r\\nHost: x",
         "\\x16\\x03\\x01\\x02",
         "CONNECT example.org:443",
@@ -331,6 +337,7 @@ fn an_interrupt_ends_the_replay_and_leaves_nothing() {
     let said = BufReader::new(child.stderr.take().expect("messages"));
     let asks = said.lines().map_while(Result::ok).find(|line| line.contains("asking 2 requests"));
     assert!(asks.is_some(), "it does not begin");
+    writes_where_nobody_else_does(&site.path("scratch"));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
     assert_eq!(child.wait().expect("its end").code(), Some(1));
     let left = fs::read_dir(site.path("scratch")).expect("a directory").flatten().map(|entry| entry.path());
@@ -338,6 +345,48 @@ fn an_interrupt_ends_the_replay_and_leaves_nothing() {
     let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|process| process.path());
     let works_here = |path: &PathBuf| fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(&site.0));
     assert_eq!(processes.filter(works_here).collect::<Vec<_>>(), Vec::<PathBuf>::new(), "no server is left");
+}
+
+/// What the servers write as root is where nobody else can put a link, and their configuration is nobody else's.
+fn writes_where_nobody_else_does(scratch: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let run = fs::read_dir(scratch).expect("a directory").flatten().next().expect("the run's directory").path();
+    let own = fs::metadata("/proc/self").expect("this process").uid();
+    for server in ["apache", "tsubame", "apache-twin"] {
+        let meta = |name: &str| fs::metadata(run.join(server).join(name)).expect(name);
+        for name in ["", "logs", "run"] {
+            assert_eq!(meta(name).uid(), own, "{server}/{name}");
+        }
+        assert_eq!(meta("").mode() & 0o7, 0, "{server}");
+        assert_eq!(meta("httpd.conf").mode() & 0o77, 0, "{server}");
+    }
+}
+
+#[test]
+fn long_files_and_pages_in_other_encodings_are_alike() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Some(site) = Site::new("alike", "ServerSignature On\n") else { return };
+    let long = fs::File::create(site.path("htdocs/long.bin")).expect("a file");
+    long.set_len(80 << 20).expect("a long file");
+    fs::write(site.path("htdocs/listing").join(std::ffi::OsStr::from_bytes(b"caf\xe9.txt")), "x").expect("a file");
+    site.log(&["GET /long.bin", "GET /listing/"]);
+    let report = site.report(None, &[]);
+    assert_eq!(report["findings"], Value::Array(Vec::new()), "{report:#}");
+    assert_eq!(report["same"]["requests"], 2, "{report:#}");
+}
+
+#[test]
+fn a_relative_file_has_its_variables() {
+    let Some(site) = Site::new("relative", "Header set X-Name ${SWITCH_NAME}\n") else { return };
+    site.write("envvars", "export SWITCH_NAME=x\n");
+    site.write("htdocs/here.txt", "here");
+    site.log(&["GET /here.txt"]);
+    let own = Path::new(LAB).with_file_name("tsubame");
+    let mut command = Command::new(LAB);
+    command.args(["switch", "--rounds", "0", "--from", "logs", "-f", "httpd.conf", "--tsubame"]).arg(own);
+    let output = command.current_dir(&site.0).env("TMPDIR", site.path("scratch")).output().expect("the laboratory");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
 }
 
 #[test]
