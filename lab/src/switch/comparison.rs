@@ -30,6 +30,9 @@ const CONDITIONAL: [u16; 4] = [206, 304, 412, 416];
 /// How many requests that differ are asked again at once, a second later.
 const ASKED_AGAIN: usize = 64;
 
+/// The most bytes of their bodies.
+const KEPT_MAX: usize = 256 * 1024 * 1024;
+
 /// How often a script is asked again, as long as its answers differ.
 const SCRIPTS_ASKED: usize = 5;
 
@@ -115,7 +118,8 @@ impl Comparison<'_> {
             } else {
                 doubtful.push(Doubtful { number, sample, apache, tsubame });
             }
-            if doubtful.len() >= ASKED_AGAIN {
+            let kept: usize = doubtful.iter().map(|one| one.apache.size() + one.tsubame.size()).sum();
+            if doubtful.len() >= ASKED_AGAIN || kept > KEPT_MAX {
                 self.ask_again(pair, &mut again, std::mem::take(&mut doubtful), &mut compared);
             }
             bar.inc(1);
@@ -219,15 +223,14 @@ impl Comparison<'_> {
                     && found.iter().map(|difference| difference.what.clone()).collect::<Vec<_>>() == whats
             };
             let small = reduced(&example.ask, shows);
-            let before = pair.sides.each_ref().map(Side::errors);
+            let before = pair.sides.each_ref().map(Side::errors_length);
             let [apache, tsubame] = ask_both(&small);
             let differences = differences(&small.method, &apache, &tsubame);
             if differences.iter().map(|difference| &difference.what).eq(&whats) {
                 (example.ask, example.apache, example.tsubame, example.differences) =
                     (small, apache, tsubame, differences);
             }
-            let after = pair.sides.each_ref().map(Side::errors);
-            example.errors = [0, 1].map(|at| after[at].get(before[at].len()..).unwrap_or_default().to_owned());
+            example.errors = [0, 1].map(|at| pair.sides[at].errors_from(before[at]));
         }
     }
 

@@ -14,6 +14,9 @@ const EXAMPLES_MAX: usize = 8;
 /// The most findings that are kept apart; more are counted only.
 const FINDINGS_MAX: usize = 2000;
 
+/// The most of a body that an example keeps, in bytes: more than the report shows.
+const BODY_MAX: usize = 16 * 1024;
+
 /// A request that shows a finding, and both answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
@@ -78,12 +81,15 @@ impl Count {
 
 impl Findings {
     /// Adds the differences of a request; what is meant is a finding of its own.
-    pub(crate) fn add(&mut self, sample: &Sample, explanation: &Rc<Explanation>, example: Example) {
+    pub(crate) fn add(&mut self, sample: &Sample, explanation: &Rc<Explanation>, mut example: Example) {
         let mut groups: BTreeMap<Option<&'static str>, Vec<Difference>> = BTreeMap::new();
         for difference in &example.differences {
             let Example { ask, apache, tsubame, .. } = &example;
             let entry = meant::entry(&Case { ask, difference, apache, tsubame, explanation });
             groups.entry(entry).or_default().push(difference.clone());
+        }
+        for told in [&mut example.apache, &mut example.tsubame] {
+            told.shorten(BODY_MAX);
         }
         for (entry, differences) in groups {
             let example = Example { differences, ..example.clone() };

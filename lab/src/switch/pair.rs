@@ -1,7 +1,10 @@
 //! The servers, started beside the live one from the same configuration: Apache, Tsubame, and a second Apache.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::answer::{Answer, Asker};
@@ -22,6 +25,9 @@ use crate::machine::host::allowed_cores;
 use crate::machine::identity::Identity;
 use crate::machine::scratch::Scratch;
 use crate::measure::server::Server;
+
+/// The most of an error log that is read for one request, in bytes.
+const ERRORS_MAX: u64 = 16 * 1024;
 
 /// One of them.
 #[derive(Debug)]
@@ -77,6 +83,8 @@ impl Start<'_> {
         let accounting = Accounting::detect();
         let mut start = |at: usize, name: &'static str| -> Result<Side> {
             let directory = self.scratch.create_anew(name)?;
+            let owner = owner(self.installed);
+            close_to_others(&directory, owner).context(|| format!("close {} to others", directory.display()))?;
             let mut writer = Writer {
                 installed: self.installed,
                 endpoints: self.endpoints,
@@ -85,7 +93,7 @@ impl Start<'_> {
                 directory: &directory,
                 runs_scripts: self.runs_scripts,
                 pages_that_run: self.pages_that_run,
-                owner: owner(self.installed),
+                owner,
                 identity: identity.as_ref(),
                 redirections: Redirections::new(),
                 logs: 0,
@@ -178,9 +186,19 @@ impl Side {
         alive.context(|| format!("ask {}", self.directory.file_name().unwrap_or_default().display()))
     }
 
-    /// Its error log so far, without what belongs to a moment; the last of it, if it is long.
-    pub(crate) fn errors(&self) -> String {
-        let text = std::fs::read(self.directory.join("error.log")).unwrap_or_default();
+    /// The length of its error log so far, in bytes.
+    pub(crate) fn errors_length(&self) -> u64 {
+        self.directory.join("error.log").metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// What is in its error log from a place on, without what belongs to a moment; the beginning of that, if it is long.
+    pub(crate) fn errors_from(&self, from: u64) -> String {
+        let mut text = Vec::new();
+        if let Ok(mut file) = std::fs::File::open(self.directory.join("error.log"))
+            && file.seek(SeekFrom::Start(from)).is_ok()
+        {
+            let _ = file.take(ERRORS_MAX).read_to_end(&mut text);
+        }
         let lines = String::from_utf8_lossy(&text);
         let message = |line: &str| {
             // Behind the time, the module, the process, and the client.
@@ -209,6 +227,20 @@ impl Pair {
             side.server = None;
         }
     }
+}
+
+/// Lets only the servers into a directory: their logs and what they keep are not for everybody on the machine.
+fn close_to_others(directory: &Path, owner: Option<(u32, u32)>) -> std::io::Result<()> {
+    let mode = match owner {
+        Some((_, group)) => {
+            std::os::unix::fs::chown(directory, None, Some(group))?;
+            0o710
+        }
+        // Nobody knows who root's children are.
+        None if rustix::process::geteuid().is_root() => 0o711,
+        None => 0o700,
+    };
+    std::fs::set_permissions(directory, Permissions::from_mode(mode))
 }
 
 /// The user and group of the servers' children, if this process may choose them.

@@ -6,7 +6,8 @@ mod quiet;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use quiet::Quiet;
@@ -21,13 +22,18 @@ use crate::machine::identity::Identity;
 /// The field that carries a client's address: mod_remoteip believes it, because it comes from the loopback network.
 pub(crate) const CLIENT_FIELD: &str = "X-Tsubame-Switch-Client";
 
+/// The directory of files that the server's children write.
+const CHILDREN: &str = "children";
+
 /// What becomes of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
     /// It is left out, for this reason.
     LeftOut(&'static str),
-    /// Its first argument is a file that is written: one of this name and the line's number.
+    /// Its first argument is a file that is written while the server still is root: one of this name and the line's number.
     PrivateFile(&'static str),
+    /// Its first argument is a file that the server's children write.
+    ChildrensFile(&'static str),
     /// Its first argument is a directory that is written.
     Directory(&'static str),
     /// Its first argument is a directory that is read and written: a copy is used.
@@ -42,7 +48,7 @@ enum Treatment {
 
 /// The directives that make a server write, listen, or speak to others by itself.
 const TREATMENTS: &[(&str, Treatment)] = {
-    use Treatment::{Cache, Copied, Directory, LeftOut, Log, PrivateFile, Quieted};
+    use Treatment::{Cache, ChildrensFile, Copied, Directory, LeftOut, Log, PrivateFile, Quieted};
     &[
         ("AddHandler", Quieted),
         ("AddOutputFilter", Quieted),
@@ -56,8 +62,8 @@ const TREATMENTS: &[(&str, Treatment)] = {
         ("ChrootDir", LeftOut("the servers see the whole file system")),
         ("CoreDumpDirectory", LeftOut("no core is dumped")),
         ("CustomLog", Log("access")),
-        ("DavGenericLockDB", PrivateFile("dav-locks")),
-        ("DavLockDB", PrivateFile("dav-locks")),
+        ("DavGenericLockDB", ChildrensFile("dav-locks")),
+        ("DavLockDB", ChildrensFile("dav-locks")),
         ("DavLockDBType", LeftOut("the locks are in a directory of their own")),
         ("ErrorDocument", Quieted),
         ("ErrorLog", Log("error")),
@@ -68,7 +74,7 @@ const TREATMENTS: &[(&str, Treatment)] = {
         ("GlobalLog", Log("access")),
         ("HeartbeatAddress", LeftOut("nobody hears of these servers")),
         ("HeartbeatListen", LeftOut("nobody hears of these servers")),
-        ("HeartbeatStorage", PrivateFile("heartbeats")),
+        ("HeartbeatStorage", ChildrensFile("heartbeats")),
         ("LDAPSharedCacheFile", PrivateFile("ldap-cache")),
         ("Listen", LeftOut("")),
         ("MDChallengeDns01", LeftOut("no authority is asked")),
@@ -88,7 +94,7 @@ const TREATMENTS: &[(&str, Treatment)] = {
         ("ProxySet", Quieted),
         ("RewriteMap", Quieted),
         ("ScoreBoardFile", LeftOut("")),
-        ("ScriptLog", Log("scripts")),
+        ("ScriptLog", ChildrensFile("scripts")),
         ("ScriptSock", PrivateFile("cgid")),
         ("SetHandler", Quieted),
         ("SetOutputFilter", Quieted),
@@ -141,7 +147,10 @@ impl Writer<'_> {
         let mut text = self.head()?;
         self.level(&self.installed.tree, None, 0, &mut text)?;
         let file = self.directory.join("httpd.conf");
-        write_file(&file, text)?;
+        // Passwords may be in there, as in the administrator's own files, which others may not read.
+        let opened = File::options().write(true).create_new(true).mode(0o600).open(&file);
+        let written = opened.and_then(|mut opened| opened.write_all(text.as_bytes()));
+        written.context(|| format!("write {}", file.display()))?;
         Ok(file)
     }
 
@@ -179,15 +188,17 @@ impl Writer<'_> {
         for (id, path) in &installed.modules {
             line("LoadModule", &[id, &path.to_string_lossy()]);
         }
+        // Here the servers write as root: whoever could write here could let them write anywhere.
         self.make("logs")?;
         let run = self.make("run")?;
+        self.make_for_children(CHILDREN)?;
         write_file(run.join("empty-map"), "")?;
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         line("DefaultRuntimeDir", &[&shown(&run)]);
         line("PidFile", &[&shown(&run.join("pid"))]);
         line("ErrorLog", &[&shown(&self.error_log())]);
         if installed.loads("fcgid_module") {
-            line("FcgidIPCDir", &[&shown(&self.make("fcgid")?)]);
+            line("FcgidIPCDir", &[&shown(&self.make_for_children("fcgid")?)]);
             line("FcgidProcessTableFile", &[&shown(&run.join("fcgid-table"))]);
         }
         if installed.loads("md_module") {
@@ -282,8 +293,9 @@ impl Writer<'_> {
                 self.note(directive, why);
                 return Ok(None);
             }
-            Treatment::PrivateFile(name) => (self.file(name, directive), name),
-            Treatment::Directory(name) => (self.make(name)?.display().to_string(), name),
+            Treatment::PrivateFile(name) => (self.file("run", name, directive), name),
+            Treatment::ChildrensFile(name) => (self.file(CHILDREN, name, directive), name),
+            Treatment::Directory(name) => (self.make_for_children(name)?.display().to_string(), name),
             Treatment::Copied(name) => (self.copy(name, &first)?, name),
             Treatment::Log(name) => (self.log(name, directive), name),
             Treatment::Cache => match cache(&first, &self.directory.join("run")) {
@@ -336,8 +348,8 @@ impl Writer<'_> {
     }
 
     /// A file for what a line writes.
-    fn file(&self, name: &str, directive: &Directive) -> String {
-        self.directory.join("run").join(format!("{name}.{}", directive.origin.line)).display().to_string()
+    fn file(&self, directory: &str, name: &str, directive: &Directive) -> String {
+        self.directory.join(directory).join(format!("{name}.{}", directive.origin.line)).display().to_string()
     }
 
     /// A file for a log. Access logs are told apart by their number.
@@ -352,10 +364,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Makes a directory for the server's children to write to.
+    /// Makes a directory.
     fn make(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         std::fs::create_dir_all(&path).context(|| format!("create {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Makes a directory for the server's children to write to.
+    fn make_for_children(&self, name: &str) -> Result<PathBuf> {
+        let path = self.make(name)?;
         if let Some((user, group)) = self.owner {
             let given = std::os::unix::fs::chown(&path, Some(user), Some(group));
             given.context(|| format!("give {} to the servers' user", path.display()))?;
