@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::comparison::Compared;
 use super::cost::Cost;
-use super::difference::{Difference, What};
+use super::difference::{Difference, What, shape};
 use super::findings::{Count, Example, Finding};
 use super::meant;
 use super::pair::Pair;
@@ -153,7 +153,7 @@ impl Report {
         let mut section = |heading: &str, lines: Vec<String>| {
             if !lines.is_empty() {
                 let _ = writeln!(out, "{}", style::heading(heading));
-                out.extend(lines.iter().map(|line| format!("  {line}\n")));
+                out.extend(lines.iter().map(|line| format!("  {}\n", printable(line))));
                 out.push('\n');
             }
         };
@@ -269,17 +269,27 @@ impl Told {
     fn write(&self, number: usize, out: &mut String) {
         let heading = format!("{number}. {}", self.heading());
         let heading = if self.meant.is_some() { heading } else { style::bad(&heading) };
-        let _ = writeln!(out, "{heading}\n   {}\n   {}", self.request, self.about());
+        let _ = writeln!(out, "{heading}\n   {}\n   {}", printable(&self.request), printable(&self.about()));
         for [what, apache, tsubame] in &self.differences {
+            let [apache, tsubame] = [apache, tsubame].map(|text| printable(text));
             let _ = writeln!(out, "   {what}\n     Apache   {apache}\n     Tsubame  {tsubame}");
         }
         let [apache, tsubame] = &self.errors;
         if apache != tsubame {
-            let shown = |text: &str| text.lines().next().unwrap_or("nothing").to_owned();
+            let shown = |text: &str| printable(text.lines().next().unwrap_or("nothing"));
             let _ = writeln!(out, "   error log\n     Apache   {}\n     Tsubame  {}", shown(apache), shown(tsubame));
         }
         out.push('\n');
     }
+}
+
+/// A text for a terminal: what clients and scripts say never is a command to it.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() { out.extend(char.escape_unicode()) } else { out.push(char) }
+    }
+    out
 }
 
 /// Requests, and the lines they stand for.
@@ -316,7 +326,8 @@ fn told(finding: Finding) -> Told {
     }
 }
 
-/// A case for the authors: the request without names, what differs, and the error logs. Bodies are not shown.
+/// A case for the authors: the request without names, what differs, and which messages are in the error logs. Bodies are not
+/// shown.
 fn case(example: &Example) -> String {
     let sent = String::from_utf8_lossy(&anonymous(&example.ask).bytes(None)).into_owned();
     let host = example.ask.host.as_deref().filter(|host| !host.is_empty());
@@ -325,6 +336,7 @@ fn case(example: &Example) -> String {
     for Difference { what, apache, tsubame } in &example.differences {
         let (apache, tsubame) = match what {
             What::Body | What::AccessLog => ("…".to_owned(), "…".to_owned()),
+            What::Field(name) if name == "set-cookie" => (cookie_shapes(apache), cookie_shapes(tsubame)),
             _ => (nameless(apache), nameless(tsubame)),
         };
         let _ = writeln!(text, "{what}: Apache: {apache}; Tsubame: {tsubame}");
@@ -332,9 +344,20 @@ fn case(example: &Example) -> String {
     for (name, errors) in
         ["Apache", "Tsubame"].into_iter().zip(&example.errors).filter(|(_, errors)| !errors.is_empty())
     {
-        let _ = write!(text, "{name}'s error log:\n{}", nameless(errors));
+        let _ = writeln!(text, "{name}'s error log: {}", errors.lines().map(code).collect::<Vec<_>>().join(", "));
     }
     text
+}
+
+/// Cookies without their values.
+fn cookie_shapes(cookies: &str) -> String {
+    cookies.split(" | ").map(shape).collect::<Vec<_>>().join(" | ")
+}
+
+/// The module and the number of a message, without the paths and users that it names.
+fn code(message: &str) -> String {
+    let is_code = |word: &&str| word.starts_with('[') || word.starts_with("AH");
+    message.split_whitespace().take(2).filter(is_code).collect::<Vec<_>>().join(" ")
 }
 
 /// The most of a body that the report shows, in characters.
@@ -348,4 +371,22 @@ fn head(told: &super::difference::Told) -> String {
     }
     let body = String::from_utf8_lossy(&told.plain.body);
     text + "\n" + body.chars().take(BODY_SHOWN).collect::<String>().as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_commands_a_terminal() {
+        assert_eq!(printable("a\u{1b}[31m\u{9b}1m\u{7f}é"), "a\\u{1b}[31m\\u{9b}1m\\u{7f}é");
+    }
+
+    #[test]
+    fn messages_are_shown_to_others_without_names() {
+        let message = "[auth_basic:error] AH01617: user bob: authentication failure for \"/secret\"";
+        assert_eq!(code(message), "[auth_basic:error] AH01617:");
+        assert_eq!(code("[x:error] bob said"), "[x:error]");
+        assert_eq!(cookie_shapes("id=secret; path=/ | b=secret; secure"), "id=…; path=/ | b=…; secure");
+    }
 }
