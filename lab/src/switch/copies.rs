@@ -1,7 +1,8 @@
 //! Copies of the file systems for a server whose scripts may write: what they change is theirs alone, and is gone with them.
 //!
 //! Each server gets a namespace of mounts in which every directory is overlaid with an empty one in memory (overlayfs). Sockets
-//! and devices stay those of the machine, so that databases can be reached; what scripts change there is no copy.
+//! and devices stay those of the machine, so that databases can be reached; what scripts change there is no copy. A file system
+//! that cannot be overlaid may only be read.
 
 use std::path::Path;
 
@@ -23,19 +24,21 @@ cover() {
     chown --reference="/mnt/original$1" "/mnt/changes/$name" && chmod --reference="/mnt/original$1" "/mnt/changes/$name"
     mount -t overlay -o "lowerdir=/mnt/original$1,upperdir=/mnt/changes/$name,workdir=/mnt/work/$name" overlay "$1"
 }
-mounted=$(cut -d' ' -f5 /proc/self/mountinfo | sort -u)
+keep() { mount --bind "/mnt/original$1" "$1" && mount -o remount,ro,bind "$1"; }
+# A blank in a name is \040 there.
+mounted=$(printf '%b\n' "$(cut -d' ' -f5 /proc/self/mountinfo | sort -u)")
 for directory in /* /dev/shm; do
     case $directory in /mnt|/proc|/sys|/dev) continue ;; esac
     [ -L "$directory" ] || [ ! -d "$directory" ] && continue
     cover "$directory" || fail "$directory"
-    # What is mounted within is not a part of the directory.
-    echo "$mounted" | grep -F "$directory/" | grep "^$directory/" | while read -r inner; do
-        [ -d "$inner" ] && cover "$inner" 2>/dev/null || mount --bind "/mnt/original$inner" "$inner" || exit 1
+    # What is mounted within is not a part of the directory. What cannot be overlaid may only be read.
+    printf '%s\n' "$mounted" | grep -F "$directory/" | grep "^$directory/" | while read -r inner; do
+        [ -d "$inner" ] && cover "$inner" 2>/dev/null || keep "$inner" || exit 1
     done || fail "what is mounted in $directory"
 done
 # A socket can be reached only as what it is: one in an overlay leads nowhere.
 sockets=$(sed -n 's/^[^/]* 00010000 [^/]* \(\/.*\)$/\1/p' /proc/net/unix | sort -u)
-echo "$sockets" | while read -r socket; do
+printf '%s\n' "$sockets" | while read -r socket; do
     [ ! -S "/mnt/original$socket" ] || mount --bind "/mnt/original$socket" "$socket" || exit 1
 done || fail "the sockets"
 mount --bind "/mnt/original$own" "$own" || fail "$own"

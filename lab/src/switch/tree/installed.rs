@@ -49,7 +49,9 @@ const MODULES: [&str; 5] = [
 impl Program {
     /// The program with the environment that `apache2ctl` would give it.
     pub(crate) fn new(path: PathBuf, configuration: &Path, defines: &[String]) -> Result<Self> {
-        let file = configuration.with_file_name("envvars");
+        // A shell looks for a name without a directory in its PATH.
+        let file = std::path::absolute(configuration).context(|| format!("find {}", configuration.display()))?;
+        let file = file.with_file_name("envvars");
         let environment = if file.is_file() { environment_of(&file)? } else { std::env::vars_os().collect() };
         Ok(Self { path, environment, defines: defines.to_vec(), stand_ins: StandIns::default() })
     }
