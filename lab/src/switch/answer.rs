@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use super::ask::Ask;
 use crate::load::client::{Connector, Stream};
 use crate::load::tls::{Client, Tls};
+use crate::machine::interrupt;
 
 /// The most of a body that is kept, in bytes; what is beyond is counted.
 pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
@@ -19,6 +20,9 @@ const READ_MAX: usize = 64 * 1024 * 1024;
 const HEAD_MAX: usize = 256 * 1024;
 /// The most fields of a head.
 const FIELDS_MAX: usize = 1024;
+
+/// How often a wait for bytes looks whether it has become too long.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,6 +170,7 @@ impl Asker {
             None => None,
         };
         let stream = connector.open_with(address, client).ok()?.into_stream();
+        stream.socket().set_read_timeout(Some(LOOK)).ok()?;
         Some(Connection { stream, rest: Vec::new() })
     }
 }
@@ -200,20 +205,24 @@ struct Received<'s> {
 impl Received<'_> {
     /// Waits for more bytes; false at the end of the connection.
     fn more(&mut self) -> Result<bool, Fault> {
-        if Instant::now() > self.deadline {
-            return Err(Fault::Late);
-        }
         let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => Ok(false),
-            Ok(length) => {
-                self.bytes.extend(&buffer[..length]);
-                Ok(true)
+        loop {
+            // Whoever interrupts the laboratory does not want to wait for the rest.
+            if Instant::now() > self.deadline || interrupt::is_asked() {
+                return Err(Fault::Late);
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Err(Fault::Late),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
-            // A reset, or a TLS connection that ends without saying so.
-            Err(_) => Ok(false),
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(false),
+                Ok(length) => {
+                    self.bytes.extend(&buffer[..length]);
+                    return Ok(true);
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    // A reset, or a TLS connection that ends without saying so.
+                    _ => return Ok(false),
+                },
+            }
         }
     }
 

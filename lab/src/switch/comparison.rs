@@ -120,13 +120,13 @@ impl Comparison<'_> {
             }
             let kept: usize = doubtful.iter().map(|one| one.apache.size() + one.tsubame.size()).sum();
             if doubtful.len() >= ASKED_AGAIN || kept > KEPT_MAX {
-                self.ask_again(pair, &mut again, std::mem::take(&mut doubtful), &mut compared);
+                self.ask_again(pair, &mut again, std::mem::take(&mut doubtful), &mut compared)?;
             }
             bar.inc(1);
         }
-        self.ask_again(pair, &mut again, doubtful, &mut compared);
+        self.ask_again(pair, &mut again, doubtful, &mut compared)?;
         bar.finish_and_clear();
-        self.reduce(pair, &mut compared.findings, explainer);
+        self.reduce(pair, &mut compared.findings, explainer)?;
         drop((askers, again));
         pair.stop();
         self.compare_logs(pair, samples, &mut compared);
@@ -153,9 +153,15 @@ impl Comparison<'_> {
 
     /// Asks the second Apache what the first one answered differently than Tsubame: what both Apaches have differently is the
     /// work of time, of chance, or of the process that answers.
-    fn ask_again(&self, pair: &Pair, asker: &mut Asker, doubtful: Vec<Doubtful<'_>>, compared: &mut Compared) {
+    fn ask_again(
+        &self,
+        pair: &Pair,
+        asker: &mut Asker,
+        doubtful: Vec<Doubtful<'_>>,
+        compared: &mut Compared,
+    ) -> Result<()> {
         if doubtful.is_empty() {
-            return;
+            return Ok(());
         }
         sleep(SECOND);
         for Doubtful { number, sample, mut apache, mut tsubame } in doubtful {
@@ -163,8 +169,14 @@ impl Comparison<'_> {
             let mut varying = BTreeSet::new();
             let mut different = Vec::new();
             // A script that mixes two lines by chance mixes them alike half of the time.
-            let times = if sample.1.runs { SCRIPTS_ASKED } else { PAGES_ASKED };
+            let times = match (apache.answer.fault, tsubame.answer.fault) {
+                // Nothing came, and nothing can be left out of that.
+                (Some(one), Some(other)) if one == other => 1,
+                _ if sample.1.runs => SCRIPTS_ASKED,
+                _ => PAGES_ASKED,
+            };
             for _ in 0..times {
+                interrupt::check()?;
                 let again = twin.ask(asker, self.endpoints, &sample.0.ask, Some(number));
                 varying.extend(leave_out_what_varies(&mut apache, &again, &mut tsubame));
                 different = differences(&sample.0.ask.method, &apache, &tsubame);
@@ -196,11 +208,12 @@ impl Comparison<'_> {
             let example = Example { ask, source, apache, tsubame, differences, errors: Default::default() };
             compared.findings.add(&sample.0, &sample.1, example);
         }
+        Ok(())
     }
 
     /// Finds the smallest request for each unexplained finding, and what both servers write into their error logs about it. What
     /// runs scripts is left as it is.
-    fn reduce(&self, pair: &Pair, findings: &mut Findings, explainer: &mut Explainer) {
+    fn reduce(&self, pair: &Pair, findings: &mut Findings, explainer: &mut Explainer) -> Result<()> {
         let mut askers = [Asker::new(self.patience), Asker::new(self.patience)];
         let unexplained = findings.unexplained().filter(|finding| !finding.explanation.runs);
         for example in unexplained.take(REDUCED_MAX).filter_map(|finding| finding.examples.first_mut()) {
@@ -210,6 +223,9 @@ impl Comparison<'_> {
             };
             let whats: Vec<What> = example.differences.iter().map(|difference| difference.what.clone()).collect();
             let shows = |ask: &Ask| {
+                if interrupt::is_asked() {
+                    return false;
+                }
                 // A smaller request may be about something else: a script, for one.
                 let explanation = explainer.explain(ask, self.endpoints).ok();
                 let Some(explanation) = explanation.filter(|explanation| !explanation.runs) else { return false };
@@ -223,6 +239,7 @@ impl Comparison<'_> {
                     && found.iter().map(|difference| difference.what.clone()).collect::<Vec<_>>() == whats
             };
             let small = reduced(&example.ask, shows);
+            interrupt::check()?;
             let before = pair.sides.each_ref().map(Side::errors_length);
             let [apache, tsubame] = ask_both(&small);
             let differences = differences(&small.method, &apache, &tsubame);
@@ -232,6 +249,7 @@ impl Comparison<'_> {
             }
             example.errors = [0, 1].map(|at| pair.sides[at].errors_from(before[at]));
         }
+        Ok(())
     }
 
     /// Compares what both wrote into each access log about each request.

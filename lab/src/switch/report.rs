@@ -333,6 +333,9 @@ fn case(example: &Example) -> String {
     let host = example.ask.host.as_deref().filter(|host| !host.is_empty());
     let nameless = |text: &str| host.map_or_else(|| text.to_owned(), |host| text.replace(host, "www.example.org"));
     let mut text = sent;
+    if !example.ask.body.is_empty() {
+        text.push('\n');
+    }
     for Difference { what, apache, tsubame } in &example.differences {
         let (apache, tsubame) = match what {
             What::Body | What::AccessLog => ("…".to_owned(), "…".to_owned()),

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -345,6 +345,24 @@ fn an_interrupt_ends_the_replay_and_leaves_nothing() {
     let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|process| process.path());
     let works_here = |path: &PathBuf| fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(&site.0));
     assert_eq!(processes.filter(works_here).collect::<Vec<_>>(), Vec::<PathBuf>::new(), "no server is left");
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_answers() {
+    let Some(site) = Site::new("patient", "") else { return };
+    let asked = site.path("outside/asked");
+    assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&asked).status().expect("mkfifo").success());
+    fs::set_permissions(site.path("outside"), fs::Permissions::from_mode(0o777)).expect("a directory for everybody");
+    site.write_program("htdocs/hangs.cgi", &format!("#!/bin/sh\necho > {}\nexec sleep 300\n", asked.display()));
+    site.log(&["GET /hangs.cgi"]);
+    let mut command = site.command(None, &["--from", "logs", "--scripts", "--in-place", "--timeout", "300"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the laboratory");
+    // Whoever reads a pipe waits until the script writes.
+    assert_eq!(fs::read(&asked).expect("the script's word"), b"\n");
+    let began = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
+    assert_eq!(child.wait().expect("its end").code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(100), "it waits for {:?}", began.elapsed());
 }
 
 /// What the servers write as root is where nobody else can put a link, and their configuration is nobody else's.
