@@ -1,4 +1,5 @@
-//! Takes out of directives what acts without being asked: programs that start, backends that are probed, pages that run scripts.
+//! Takes out of directives what acts without being asked: programs that start, backends that are probed, pages that run scripts,
+//! databases that are written to.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +27,8 @@ impl Quiet<'_> {
             "sslrandomseed" if words.iter().any(|word| word.starts_with("exec:")) => words.clear(),
             _ if self.runs_scripts => {}
             "rewritemap" => {
-                if let Some(map) = words.get_mut(1).filter(|map| map.starts_with("prg:")) {
+                let acts = |map: &&mut String| ["prg:", "dbd:", "fastdbd:"].iter().any(|kind| map.starts_with(kind));
+                if let Some(map) = words.get_mut(1).filter(acts) {
                     *map = format!("txt:{}", self.empty_map.display());
                 }
             }
@@ -37,7 +39,9 @@ impl Quiet<'_> {
                 }
             }
             "errordocument" if words.get(1).is_some_and(|page| self.pages_that_run.contains(page)) => words.clear(),
-            "xbithack" => words.clear(),
+            "xbithack" | "dbdinitsql" | "sessiondbdcookiename" | "sessiondbdcookiename2" | "sessiondbdperuser" => {
+                words.clear();
+            }
             "addhandler" | "sethandler" if words.first().is_some_and(|word| is_server_parsed(word)) => words.clear(),
             "setoutputfilter" | "addoutputfilter" | "addoutputfilterbytype" => {
                 if let Some(filters) = words.first_mut() {
@@ -96,6 +100,9 @@ mod tests {
             ),
             ("ErrorDocument 400 /error.cgi", "", "400 /error.cgi"),
             ("ErrorDocument 404 /error.html", "404 /error.html", "404 /error.html"),
+            ("RewriteMap m dbd:SELECT", "m txt:/empty", "m dbd:SELECT"),
+            ("DBDInitSQL INSERT", "", "INSERT"),
+            ("SessionDBDCookieName session path=/", "", "session path=/"),
             ("XBitHack on", "", "on"),
             ("AddHandler server-parsed .shtml", "", "server-parsed .shtml"),
             ("AddOutputFilter includes;DEFLATE .shtml", "DEFLATE .shtml", "includes;DEFLATE .shtml"),
