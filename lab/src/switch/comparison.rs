@@ -62,6 +62,8 @@ pub(crate) struct Compared {
     pub(crate) varying: BTreeMap<What, u64>,
     /// Lines of access logs that were compared.
     pub(crate) lines: u64,
+    /// Access logs whose lines cannot be told apart.
+    pub(crate) unread: Vec<String>,
     /// Requests that Apache answers with another status here than its log has, and one of them.
     pub(crate) otherwise: Count,
     pub(crate) example: Option<String>,
@@ -257,6 +259,12 @@ impl Comparison<'_> {
         let logs = self.sites.all().iter().flat_map(|site| &site.logs);
         for log in logs {
             let [apache, tsubame] = pair.sides.each_ref().map(|side| lines(side, log.number));
+            let has_lines = |side: &Side| {
+                Writer::access_log(&side.directory, log.number).metadata().is_ok_and(|meta| meta.len() > 0)
+            };
+            if apache.is_empty() && tsubame.is_empty() && pair.sides.iter().any(has_lines) {
+                compared.unread.push(log.origin.to_string());
+            }
             for (number, (sample, explanation)) in samples.iter().enumerate() {
                 let (theirs, ours) = (apache.get(&number), tsubame.get(&number));
                 compared.lines += u64::from(theirs.is_some());

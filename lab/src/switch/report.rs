@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::ask::NUMBER_FIELD;
 use super::comparison::Compared;
 use super::cost::Cost;
 use super::difference::{Difference, What, shape};
@@ -82,7 +83,7 @@ impl Report {
         pair: &Pair,
         misread: Vec<Misread>,
     ) -> Self {
-        let Compared { findings, varying, lines, latest, otherwise, example, .. } = compared;
+        let Compared { findings, varying, lines, latest, otherwise, example, unread, .. } = compared;
         let mut not_asked: BTreeMap<String, Count> =
             collected.unsendable.iter().map(|(why, count)| (why.told().to_owned(), *count)).collect();
         if collected.scripts.requests > 0 {
@@ -95,6 +96,9 @@ impl Report {
                 latest.as_secs_f64()
             ));
         }
+        notes.extend(unread.iter().map(|log| {
+            format!("{log}: this log is not compared: the configuration takes {NUMBER_FIELD}, by which its lines are told apart, out of requests")
+        }));
         if let Some(example) = example {
             notes.push(format!(
                 "Apache answers {} with another status here than its log has, such as {example}: something of the live server is not here",

@@ -394,6 +394,17 @@ fn long_files_and_pages_in_other_encodings_are_alike() {
 }
 
 #[test]
+fn a_log_that_cannot_be_compared_is_told() {
+    let Some(site) = Site::new("unread", "RequestHeader unset X-Tsubame-Switch-Number\n") else { return };
+    site.write("htdocs/here.txt", "here");
+    site.log(&["GET /here.txt"]);
+    let report = site.report(None, &[]);
+    let notes = report["notes"].as_array().expect("notes");
+    let is_told = |note: &Value| note.as_str().is_some_and(|note| note.contains("this log is not compared"));
+    assert!(notes.iter().any(is_told), "{report:#}");
+}
+
+#[test]
 fn a_relative_file_has_its_variables() {
     let Some(site) = Site::new("relative", "Header set X-Name ${SWITCH_NAME}\n") else { return };
     site.write("envvars", "export SWITCH_NAME=x\n");
