@@ -16,6 +16,24 @@ const SAFE: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 /// Methods of WebDAV that change nothing (RFC 4918, RFC 3253, RFC 5323).
 const SAFE_DAV: [&str; 3] = ["PROPFIND", "REPORT", "SEARCH"];
 
+/// Fields that belong to a connection, or that the request is sent with anyway.
+const LEFT_OUT: [&str; 9] = [
+    "connection",
+    "content-length",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Whether a field is not taken over from where a request was found.
+pub(crate) fn is_left_out(name: &str) -> bool {
+    LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ask {
@@ -148,7 +166,7 @@ impl Ask {
             field(name, value);
         }
         if let Some(client) = self.client {
-            field(CLIENT_FIELD, client.to_string().as_bytes());
+            field(&CLIENT_FIELD, client.to_string().as_bytes());
         }
         if let Some(number) = number {
             field(NUMBER_FIELD, number.to_string().as_bytes());
@@ -230,8 +248,10 @@ pub(crate) mod tests {
         let text = String::from_utf8(ask.bytes(Some(7))).unwrap();
         assert_eq!(
             text,
-            "GET /a HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nX-Tsubame-Switch-Client: 192.0.2.1\r\n\
-             X-Tsubame-Switch-Number: 7\r\n\r\n"
+            format!(
+                "GET /a HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n{}: 192.0.2.1\r\n{NUMBER_FIELD}: 7\r\n\r\n",
+                *CLIENT_FIELD
+            )
         );
     }
 }

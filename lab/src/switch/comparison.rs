@@ -45,6 +45,10 @@ const REDUCED_MAX: usize = 50;
 /// The most lines of access logs that are compared, so that their memory is bounded.
 const LINES_MAX: usize = 2_000_000;
 
+/// How many answers below one path may come too late, before nothing more is asked there: each costs the whole time that a server
+/// has.
+const LATE_MAX: u32 = 5;
+
 /// How to compare.
 #[derive(Debug)]
 pub(crate) struct Comparison<'a> {
@@ -69,6 +73,10 @@ pub(crate) struct Compared {
     pub(crate) example: Option<String>,
     /// How late a request was sent at most, if requests were due.
     pub(crate) latest: Duration,
+    /// Paths below which nothing more was asked, since answers there came too late, and the requests that were not sent.
+    pub(crate) given_up: BTreeMap<String, Count>,
+    /// How many answers came too late, by site and path.
+    late: BTreeMap<(usize, String), u32>,
     /// The numbers of requests whose answers differ, or vary: their lines do, too.
     differing: BTreeSet<usize>,
 }
@@ -97,6 +105,12 @@ impl Comparison<'_> {
         let began = Instant::now();
         for (number, sample) in samples.iter().enumerate() {
             interrupt::check()?;
+            let place = (sample.0.ask.site, first_part(&sample.0.ask));
+            if compared.late.get(&place).is_some_and(|late| *late >= LATE_MAX) {
+                compared.given_up.entry(place.1).or_default().add(sample.0.weight);
+                bar.inc(1);
+                continue;
+            }
             if let Some(due) = sample.0.due {
                 compared.latest = compared.latest.max(wait_until(began, due)?);
             }
@@ -105,6 +119,9 @@ impl Comparison<'_> {
                 if told.answer.fault == Some(Fault::NoConnection) {
                     side.check_alive()?;
                 }
+            }
+            if [&apache, &tsubame].iter().any(|told| told.answer.fault == Some(Fault::Late)) {
+                *compared.late.entry(place).or_default() += 1;
             }
             compared.findings.asked.add(sample.0.weight);
             if let Source::Log { status: Some(logged), .. } = sample.0.source
@@ -291,6 +308,14 @@ impl Comparison<'_> {
             }
         }
     }
+}
+
+/// The host of a request, and the first part of its path: `www.example.org/a` of `/a/b`.
+fn first_part(ask: &Ask) -> String {
+    let path = String::from_utf8_lossy(&ask.target);
+    let path = path.split('?').next().unwrap_or_default();
+    let end = path.match_indices('/').nth(1).map_or(path.len(), |(at, _)| at);
+    format!("{}{}", ask.host.as_deref().unwrap_or_default(), &path[..end])
 }
 
 /// Waits until a request is due, and returns how late it is.

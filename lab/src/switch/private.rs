@@ -4,11 +4,14 @@
 mod quiet;
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::RandomState;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::hash::BuildHasher as _;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use quiet::Quiet;
 
@@ -19,8 +22,12 @@ use super::tree::{Directive, Installed, all, quoted};
 use crate::machine::error::{Context as _, Result, write_file};
 use crate::machine::identity::Identity;
 
-/// The field that carries a client's address: mod_remoteip believes it, because it comes from the loopback network.
-pub(crate) const CLIENT_FIELD: &str = "X-Tsubame-Switch-Client";
+/// The field that carries a client's address: mod_remoteip believes it, because it comes from the loopback network. Its name is
+/// another one in each run, so that no other user of the machine can say where a request comes from.
+pub(crate) static CLIENT_FIELD: LazyLock<String> = LazyLock::new(|| {
+    let by_chance = RandomState::new().hash_one(std::process::id());
+    format!("X-Tsubame-Switch-Client-{by_chance:016x}")
+});
 
 /// The directory of files that the server's children write.
 const CHILDREN: &str = "children";
@@ -212,7 +219,7 @@ impl Writer<'_> {
             if let Some(module) = installed.module("mod_remoteip.so").filter(|_| !installed.loads("remoteip_module")) {
                 line("LoadModule", &["remoteip_module", &shown(&module)]);
             }
-            line("RemoteIPHeader", &[CLIENT_FIELD]);
+            line("RemoteIPHeader", &[CLIENT_FIELD.as_str()]);
             line("RemoteIPInternalProxy", &["127.0.0.0/8"]);
         }
         text += &self.endpoints.listen(self.network);

@@ -83,7 +83,7 @@ impl Report {
         pair: &Pair,
         misread: Vec<Misread>,
     ) -> Self {
-        let Compared { findings, varying, lines, latest, otherwise, example, unread, .. } = compared;
+        let Compared { findings, varying, lines, latest, otherwise, example, unread, given_up, .. } = compared;
         let mut not_asked: BTreeMap<String, Count> =
             collected.unsendable.iter().map(|(why, count)| (why.told().to_owned(), *count)).collect();
         if collected.scripts.requests > 0 {
@@ -96,6 +96,10 @@ impl Report {
                 latest.as_secs_f64()
             ));
         }
+        notes.extend(given_up.iter().map(|(place, count)| {
+            let requests = count.requests;
+            format!("{place}: {requests} requests more were not sent, because answers there came too late (--timeout)")
+        }));
         notes.extend(unread.iter().map(|log| {
             format!("{log}: this log is not compared: the configuration takes {NUMBER_FIELD}, by which its lines are told apart, out of requests")
         }));

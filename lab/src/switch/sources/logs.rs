@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::collection::{Busiest, Collected, Given};
 use crate::load::request_builder::base64;
 use crate::machine::error::{Error, Result};
-use crate::switch::ask::{Ask, Sample, Source, Unsendable};
+use crate::switch::ask::{Ask, Sample, Source, Unsendable, is_left_out};
 use crate::switch::log::{Entry, Limits, Log, LogFormat, Request, Tallied, Tally, logged_by, read_logs};
 use crate::switch::tree::{Directive, Origin, all};
 
@@ -236,6 +236,7 @@ fn sample(given: &Given<'_>, files: &[PathBuf], request: Tallied) -> Option<Samp
     let simple = given.ask(site, "/")?;
     let host = host.map(|host| String::from_utf8_lossy(&host).into_owned()).or_else(|| simple.host.clone());
     let mut fields = fields;
+    fields.retain(|(name, _)| !is_left_out(name));
     if let (Some(_), Some(user)) = (own(USER), &given.options.user) {
         fields.push(("Authorization".to_owned(), format!("Basic {}", base64(user)).into_bytes()));
     }

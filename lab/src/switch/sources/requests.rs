@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use super::collection::{Collected, Given};
 use crate::machine::error::{Context as _, Error, Result};
-use crate::switch::ask::{Ask, Sample, Source};
+use crate::switch::ask::{Ask, Sample, Source, is_left_out};
 use crate::switch::tree::Origin;
-use told::{Told, is_left_out};
+use told::Told;
 pub(super) use url::basic;
 
 /// The most bytes of a file of requests.

@@ -50,7 +50,7 @@ pub(super) async fn lock(request: &mut Request) -> Result<HandlerResult, Failure
     }
     let text: String = found.iter().map(|lock| lock.describe(locks::now())).collect();
     let text = format!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\">\n<D:lockdiscovery>\n{text}\
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\">\n<D:lockdiscovery>\n{text}\n\
          </D:lockdiscovery>\n</D:prop>\n"
     );
     Ok(document_response(request, 200, Body::text(text)))

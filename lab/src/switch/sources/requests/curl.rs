@@ -1,7 +1,8 @@
 //! Lines of curl, as browsers copy them, and plain URLs, one on a line.
 
-use super::told::{Told, is_left_out};
+use super::told::Told;
 use super::url::{Url, basic};
+use crate::switch::ask::is_left_out;
 
 /// What an option of curl says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
