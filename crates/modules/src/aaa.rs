@@ -26,6 +26,7 @@ pub mod mod_authz_groupfile;
 pub mod mod_authz_host;
 pub mod mod_authz_owner;
 pub mod mod_authz_user;
+pub mod mod_client_limit;
 
 use conf::expr::{ExprError, StringExpr};
 use conf::{Cmd, Level, Origin};

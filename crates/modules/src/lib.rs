@@ -68,6 +68,7 @@ pub static MODULES: &[&Module] = &[
     &aaa::mod_authz_host::MODULE,
     &aaa::mod_authz_owner::MODULE,
     &aaa::mod_authz_user::MODULE,
+    &aaa::mod_client_limit::MODULE,
     &arch::mod_bumpy_life::MODULE,
     &cache::mod_cache::MODULE,
     &cache::mod_cache_disk::MODULE,

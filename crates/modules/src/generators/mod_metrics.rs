@@ -44,6 +44,7 @@ fn handler(request: &mut Request) -> HandlerResult {
         mpm,
     );
     families.extend(proxy::caches());
+    families.extend(families::client_limits());
     HandlerResult::Body(Body::text(text::write(&families, format)))
 }
 

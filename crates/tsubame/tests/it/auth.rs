@@ -5,6 +5,7 @@ pub mod databases;
 pub mod digest;
 pub mod fastcgi_authorizers;
 pub mod ldap;
+pub mod limits;
 pub mod names;
 pub mod passwords;
 pub mod sessions;

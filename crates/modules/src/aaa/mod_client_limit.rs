@@ -1,0 +1,241 @@
+//! Limits what each client may ask.
+//!
+//! Not one of Apache's modules: docs/limits.md.
+
+mod rule;
+mod table;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::OnceLock;
+
+use conf::directive::Args::{Take1, Words};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
+use server::PhaseHook::Now;
+use server::{Body, Flow, Hook, Module, Order, Phase, Request, Server, StartError};
+use sys::time::monotonic;
+
+use rule::{By, Counted, Rule};
+use table::{Answer, Rate, Table};
+
+pub(crate) static MODULE: Module = Module {
+    info: ModuleInfo { id: "client_limit_module", source: "mod_client_limit.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Repeatable,
+        Hook::OpenLogs(open),
+        // Before anybody's password is checked. `Satisfy Any` lets nobody past a phase before that of access.
+        Hook::Phase(Phase::HeaderParser, Order::First, Now(|request| check(request, |rule| !is_by_user(rule)))),
+        Hook::Phase(Phase::Fixups, Order::First, Now(|request| check(request, is_by_user))),
+        // Before the client hears of it: the next attempt finds it counted.
+        Hook::Filter(Order::Middle, count_failed_login),
+    ],
+};
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("ClientLimit", Allowed::CONF, Words(set), "none", "How many requests, or failed log-ins, each client may send in a time: a rate, and whose requests count together").syntax("rate [burst=number] [by=address|network|user|expression] [of=requests|failed-logins] [only-log]|none"),
+    row("ClientLimitClients", Allowed::GLOBAL, Take1(set_clients), shown!(CLIENTS), "How many clients are remembered at once").syntax("number"),
+];
+
+/// How many clients are remembered: a megabyte.
+const CLIENTS: usize = 65_536;
+
+/// The most that may be configured: a gigabyte.
+const CLIENTS_MAX: usize = 64 << 20;
+
+/// The note with the key of a client whose failed log-in counts, and its rate.
+const NOTE: &str = "client-limit-login";
+
+settings! {
+    /// The module's settings of a section.
+    pub struct ClientLimitDir {
+        rules: Gathered<Vec<Rule>>,
+    }
+}
+
+settings! {
+    /// The module's settings of a server.
+    pub struct ClientLimitServer {
+        clients: Setting<usize> = CLIENTS,
+    }
+}
+
+fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let origin = cmd.origin();
+    if matches!(words, [only] if only.eq_ignore_ascii_case("none")) {
+        cmd.dir.edit::<ClientLimitDir>().rules.begin(&origin);
+        return Ok(());
+    }
+    let rule = Rule::read(words, origin.clone(), cmd.expr_options())?;
+    cmd.dir.edit::<ClientLimitDir>().rules.edit(&origin).push(rule);
+    Ok(())
+}
+
+fn set_clients(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let clients = value.parse().ok().filter(|clients| (1..=CLIENTS_MAX).contains(clients));
+    let clients =
+        clients.ok_or_else(|| format!("ClientLimitClients: '{value}' is not a number from 1 to {CLIENTS_MAX}"))?;
+    cmd.server_set(|s: &mut ClientLimitServer| &mut s.clients, clients)
+}
+
+/// The clients, and what their names are hashed with: nobody can choose names that share a place.
+static CLIENTS_OF_SERVER: OnceLock<(Table, RandomState)> = OnceLock::new();
+
+fn open(server: &Server) -> Result<(), StartError> {
+    if CLIENTS_OF_SERVER.get().is_none() {
+        let clients = server.main().settings.get::<ClientLimitServer>().clients();
+        let table = Table::new(clients)
+            .map_err(|error| StartError::of_system(&error, "no shared memory for the clients of ClientLimit"))?;
+        let _ = CLIENTS_OF_SERVER.set((table, RandomState::new()));
+    }
+    Ok(())
+}
+
+/// How many requests were refused, and how many only would have been, since the server started.
+pub(crate) fn counts() -> Option<(u64, u64)> {
+    CLIENTS_OF_SERVER.get().map(|(table, _)| table.counts())
+}
+
+fn is_by_user(rule: &Rule) -> bool {
+    matches!(rule.by, By::User)
+}
+
+/// Asks the table for a request that a client has sent.
+fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
+    let slots = request.dir.slots.clone();
+    let Some(rules) = slots.get::<ClientLimitDir>().rules.get() else { return Flow::Declined };
+    if request.is_subrequest() || request.previous().is_some() {
+        return Flow::Declined;
+    }
+    for rule in rules.iter().filter(|rule| concerns(rule)) {
+        request.asks_beyond_head();
+        match ask(request, rule) {
+            Ok(None) => {
+                request.note_passed_over("client_limit", Some(&rule.origin), |_| format!("{rule}: counts the request"))
+            }
+            Ok(Some(Answer::Allowed { left })) => {
+                request
+                    .note_step("client_limit", Some(&rule.origin), |_| format!("{rule}: {left} more may come at once"));
+            }
+            Ok(Some(Answer::Refused { wait })) => {
+                if let flow @ Flow::Status(_) =
+                    refuse(request, rule, wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+                {
+                    return flow;
+                }
+            }
+            // Whose request this is cannot be told: nobody gets past a limit that way.
+            Err(why) => {
+                request.log("client_limit", Level::Error, format!("{rule}: {why}"));
+                return Flow::Status(500);
+            }
+        }
+    }
+    Flow::Declined
+}
+
+/// What the table says; `None`: the rule does not limit this client.
+fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Answer>, String> {
+    let Some((table, hasher)) = CLIENTS_OF_SERVER.get() else { return Ok(None) };
+    let Some(name) = name(request, &rule.by)? else { return Ok(None) };
+    let key = hasher.hash_one((rule.origin.file(), rule.origin.line, name));
+    let counts_now = rule.counted == Counted::Requests;
+    if !counts_now {
+        let Rate { each, burst } = rule.rate;
+        let known = request.notes.get(NOTE).map(|known| format!("{known},")).unwrap_or_default();
+        request.notes.set(NOTE, format!("{known}{key}:{}:{burst}", each.as_micros()));
+    }
+    Ok(Some(table.ask(key, rule.rate, monotonic(), counts_now && !request.is_hypothetical())))
+}
+
+/// The name under which the requests of this client count.
+fn name(request: &Request, by: &By) -> Result<Option<String>, String> {
+    match by {
+        By::Address | By::Network => {
+            let address = request.client().peer.ip().to_canonical();
+            Ok(by.part_of(address).map(|part| part.to_string()))
+        }
+        By::User => Ok(request.login.user.clone()),
+        By::Value(expr) => {
+            let value = server::evaluate_string(request, expr).map_err(|why| why.to_string())?;
+            Ok(Some(value).filter(|value| !value.is_empty()))
+        }
+    }
+}
+
+/// Refuses a request, or says that it would be refused.
+fn refuse(request: &mut Request, rule: &Rule, seconds: u64) -> Flow {
+    if let Some((table, _)) = CLIENTS_OF_SERVER.get().filter(|_| !request.is_hypothetical()) {
+        table.count(!rule.only_logs);
+    }
+    if rule.only_logs {
+        request.env.set("CLIENT_LIMITED", rule.text.clone());
+        request
+            .note_step("client_limit", Some(&rule.origin), |_| format!("{rule}: would be refused, without only-log"));
+        return Flow::Declined;
+    }
+    request.log("client_limit", Level::Info, format!("{rule} refuses {}, for {seconds} s", request.data.uri));
+    request.note_reason(429, "client_limit", Some(&rule.origin), |_| {
+        (rule.to_string(), format!("lets this client ask again in {seconds} s"))
+    });
+    let fields = &mut request.response.err_headers_out;
+    fields.set("Retry-After", seconds.to_string());
+    let Rate { each, burst } = rule.rate;
+    let window = (each * burst).as_secs().max(1);
+    // draft-ietf-httpapi-ratelimit-headers: the policy, and what is left of the quota until when.
+    fields.set("RateLimit-Policy", format!("\"client\";q={burst};w={window}"));
+    fields.set("RateLimit", format!("\"client\";r=0;t={seconds}"));
+    Flow::Status(429)
+}
+
+/// A request with credentials is refused: counts that, whatever page is sent instead.
+fn count_failed_login(request: &mut Request, body: Body) -> Body {
+    if !request.is_subrequest() && !request.is_hypothetical() {
+        count(request);
+    }
+    body
+}
+
+fn count(request: &Request) {
+    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    let first = before.last();
+    let (status, notes) =
+        first.map_or((request.response.status(), &request.notes), |first| (first.status, &first.notes));
+    let Some(note) = notes.get(NOTE).filter(|_| status == 401) else { return };
+    let Some((table, _)) = CLIENTS_OF_SERVER.get().filter(|_| request.header("Authorization").is_some()) else {
+        return;
+    };
+    for one in note.split(',') {
+        let mut numbers = one.split(':').map_while(|number| number.parse::<u64>().ok());
+        if let (Some(key), Some(each), Some(burst)) = (numbers.next(), numbers.next(), numbers.next()) {
+            let rate =
+                Rate { each: std::time::Duration::from_micros(each), burst: u32::try_from(burst).unwrap_or(u32::MAX) };
+            table.ask(key, rate, monotonic(), true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn lines() {
+        check(&[
+            ("ClientLimit none", ""),
+            ("ClientLimit 10/s", ""),
+            ("ClientLimit 100/min burst=5 by=network only-log", ""),
+            ("<Location />\nClientLimit 5/min of=failed-logins by=user\n</Location>", ""),
+            ("ClientLimit 5/h by=%{HTTP:X-Key}", ""),
+            ("ClientLimit ten", "ClientLimit: 'ten' is no rate, such as 10/s, 100/min, 1000/h or 5000/d"),
+            ("ClientLimit 1/s burst=0", "ClientLimit: 'burst=0' is not a number from 1 on"),
+            (
+                "ClientLimit 1/s by=me",
+                "ClientLimit: 'by=me' is neither address, network, user nor an expression like %{HTTP:X-Key}",
+            ),
+            ("ClientLimit 1/s of=sins", "ClientLimit: 'of=sins' is neither of=requests nor of=failed-logins"),
+            ("ClientLimit 1/s always", "ClientLimit: 'always' is none of burst=, by=, of= and only-log"),
+            ("ClientLimitClients 0", "ClientLimitClients: '0' is not a number from 1 to 67108864"),
+        ]);
+    }
+}

@@ -1,0 +1,168 @@
+//! How much each client may still ask: the generic cell rate algorithm (GCRA), in memory that all children share.
+//!
+//! A client is one number: the moment at which everything that it has asked is paid for, if each request costs the same time. A request
+//! is refused if that moment lies too far ahead. There is nothing to count down, nothing to tidy, and no lock: a request costs one
+//! exchange of a word.
+
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sys::shm::Shared;
+
+/// How many clients share a bucket: what fits into two cache lines. A client's number has its place there.
+const SLOTS: usize = 8;
+
+/// A key and a moment, and so on.
+type Bucket = [AtomicU64; 2 * SLOTS];
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    /// The time that a request costs.
+    pub(super) each: Duration,
+    /// How many requests may come at once.
+    pub(super) burst: u32,
+}
+
+/// What the table says about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The client may ask so many more at once.
+    Allowed { left: u64 },
+    /// The client may ask again after this time.
+    Refused { wait: Duration },
+}
+
+/// The clients of the last time. If more come than there is room for, those are forgotten that are closest to having paid.
+#[derive(Debug)]
+pub(super) struct Table {
+    buckets: Shared<Bucket>,
+    /// How many requests were refused, and how many only would have been.
+    counts: Shared<AtomicU64>,
+}
+
+impl Table {
+    /// With room for this many clients or a few more.
+    pub(super) fn new(clients: usize) -> io::Result<Table> {
+        let buckets = clients.div_ceil(SLOTS).max(1).next_power_of_two();
+        Ok(Table { buckets: Shared::new(buckets)?, counts: Shared::new(2)? })
+    }
+
+    /// Asks for one request of the client with this key at this moment. `takes`: the request counts if it is allowed.
+    pub(super) fn ask(&self, key: u64, rate: Rate, now: Duration, takes: bool) -> Answer {
+        let (now, each) = (micros(now), micros(rate.each).max(1));
+        let room = each.saturating_mul(u64::from(rate.burst.saturating_sub(1)));
+        let paid = self.moment(key, now);
+        loop {
+            let before = paid.load(Relaxed);
+            let from = before.max(now);
+            let ahead = from - now;
+            if ahead > room {
+                return Answer::Refused { wait: Duration::from_micros(ahead - room) };
+            }
+            let left = (room - ahead) / each;
+            if !takes || paid.compare_exchange_weak(before, from.saturating_add(each), Relaxed, Relaxed).is_ok() {
+                return Answer::Allowed { left };
+            }
+        }
+    }
+
+    /// Counts a refusal; `is_real`: the client was refused.
+    pub(super) fn count(&self, is_real: bool) {
+        self.counts[usize::from(!is_real)].fetch_add(1, Relaxed);
+    }
+
+    /// How many requests were refused, and how many only would have been.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.counts[0].load(Relaxed), self.counts[1].load(Relaxed))
+    }
+
+    /// The moment of a client: the place that has its key, or one that is taken over.
+    fn moment(&self, key: u64, now: u64) -> &AtomicU64 {
+        // A free place has the key 0.
+        let key = key.max(1);
+        let bucket = &self.buckets[key as usize & (self.buckets.len() - 1)];
+        let (places, _) = bucket.as_chunks::<2>();
+        let [_, of_client] = match places.iter().find(|[own, _]| own.load(Relaxed) == key) {
+            Some(place) => place,
+            None => {
+                let paid = |[own, paid]: &&[AtomicU64; 2]| if own.load(Relaxed) == 0 { 0 } else { paid.load(Relaxed) };
+                // `min_by_key` of an array that is not empty.
+                let Some(oldest) = places.iter().min_by_key(paid) else { return &bucket[1] };
+                // Who comes first has the place; another one that comes now shares it once.
+                oldest[1].store(now, Relaxed);
+                oldest[0].store(key, Relaxed);
+                oldest
+            }
+        };
+        of_client
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { each: Duration::from_millis(100), burst: 3 };
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_secs(1000) + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_burst_and_then_a_steady_rate() {
+        let table = Table::new(100).unwrap();
+        let ask = |millis| table.ask(7, RATE, at(millis), true);
+        assert_eq!([0, 0, 0].map(ask), [2, 1, 0].map(|left| Answer::Allowed { left }));
+        assert_eq!(ask(0), Answer::Refused { wait: Duration::from_millis(100) });
+        assert_eq!(ask(40), Answer::Refused { wait: Duration::from_millis(60) });
+        assert_eq!(ask(100), Answer::Allowed { left: 0 });
+        assert_eq!(ask(100), Answer::Refused { wait: Duration::from_millis(100) });
+        assert_eq!(ask(1000), Answer::Allowed { left: 2 }, "nothing is saved beyond the burst");
+        assert_eq!(table.ask(8, RATE, at(100), true), Answer::Allowed { left: 2 }, "another client");
+    }
+
+    #[test]
+    fn a_look_takes_nothing() {
+        let table = Table::new(1).unwrap();
+        for _ in 0..10 {
+            assert_eq!(table.ask(7, RATE, at(0), false), Answer::Allowed { left: 2 });
+        }
+    }
+
+    #[test]
+    fn crowds_push_out_those_who_have_paid() {
+        let table = Table::new(1).unwrap();
+        for _ in 0..3 {
+            table.ask(1, RATE, at(0), true);
+        }
+        for other in 2..100 {
+            table.ask(other, RATE, at(0), true);
+        }
+        assert!(matches!(table.ask(1, RATE, at(0), true), Answer::Refused { .. }), "who owes most stays");
+    }
+
+    /// Never more than the rate allows, however many ask at a time.
+    #[test]
+    fn threads_share_a_limit() {
+        let table = Table::new(10).unwrap();
+        let allowed = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let answer = table.ask(5, Rate { burst: 50, ..RATE }, at(0), true);
+                        allowed.fetch_add(usize::from(matches!(answer, Answer::Allowed { .. })), Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(allowed.into_inner(), 50);
+    }
+}

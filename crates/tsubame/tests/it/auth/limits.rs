@@ -1,0 +1,128 @@
+//! Limits of clients: `ClientLimit`.
+
+use std::collections::BTreeMap;
+
+use crate::cli::ctl::{ctl, json};
+use crate::harness::mpm::{under_every_mpm, under_percore_and};
+use crate::harness::server::Server;
+use crate::harness::site::Site;
+use crate::harness::wire::Response;
+
+/// Rates are so low that nothing is paid for while a test runs.
+const LIMITS: &str = "RemoteIPHeader X-From\n\
+    <Location /metrics>\nSetHandler metrics\n</Location>\n\
+    <Location /each>\nClientLimit 1/h burst=3\n</Location>\n\
+    <Location /net>\nClientLimit 1/h burst=3 by=network\n</Location>\n\
+    <Location /keys>\nClientLimit 1/h burst=2 by=%{HTTP:X-Key}\n</Location>\n\
+    <Location /each/free>\nClientLimit none\n</Location>\n\
+    <Location /seen>\nClientLimit 1/h burst=1 only-log\nHeader set X-Limited %{CLIENT_LIMITED}e env=CLIENT_LIMITED\n</Location>\n\
+    <Location /secret>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\n\
+    ClientLimit 1/h burst=3 of=failed-logins\nErrorDocument 401 /each/free/page\n</Location>\n\
+    <Location /own>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\nClientLimit 1/h burst=2 by=user\n</Location>\n\
+    <Location /any>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nSatisfy Any\nRequire valid-user\nClientLimit 1/h burst=1\n</Location>\n";
+
+fn site() -> Site {
+    let site = Site::new();
+    for name in ["each", "net", "keys", "seen", "secret", "own", "any", "each/free"] {
+        site.page(&format!("{name}/page"), "hello\n");
+    }
+    site.file("users", "joe:{SHA}EfatjsUqKYSrqv18O1FlA3hcIHI=\nann:{SHA}EfatjsUqKYSrqv18O1FlA3hcIHI=\n");
+    site
+}
+
+fn ask(server: &Server<'_>, path: &str, fields: &str) -> Response {
+    server.client().request(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+}
+
+/// The statuses of so many requests, each on its own connection.
+fn statuses(server: &Server<'_>, path: &str, fields: &str, count: usize) -> Vec<u16> {
+    (0..count).map(|_| ask(server, path, fields).status).collect()
+}
+
+const WRONG: &str = "Authorization: Basic am9lOndyb25n\r\n";
+const JOE: &str = "Authorization: Basic am9lOng=\r\n";
+const ANN: &str = "Authorization: Basic YW5uOng=\r\n";
+
+fn allow(server: &Server<'_>) {
+    for part in
+        ["AH01617: user joe: authentication failure", "AH01618: user joe not found", "reached MaxRequestWorkers"]
+    {
+        server.allow(part);
+    }
+}
+
+under_every_mpm! {
+    /// Children share what they know of each client, and clients do not share it.
+    fn each_client_has_its_own(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, LIMITS);
+        allow(&server);
+        for from in ["192.0.2.1", "192.0.2.2", "2001:db8::1"] {
+            assert_eq!(statuses(&server, "/each/page", &format!("X-From: {from}\r\n"), 5), [200, 200, 200, 429, 429], "{from}");
+        }
+        assert_eq!(statuses(&server, "/each/page", "X-From: 2001:db8::2\r\n", 1), [429], "the same /64");
+        assert_eq!(statuses(&server, "/each/free/page", "X-From: 192.0.2.1\r\n", 5), [200; 5], "none");
+        for (from, expected) in [("198.51.100.1", 200), ("198.51.100.9", 200), ("198.51.100.77", 200), ("198.51.100.5", 429)] {
+            assert_eq!(statuses(&server, "/net/page", &format!("X-From: {from}\r\n"), 1), [expected], "{from}");
+        }
+        assert_eq!(statuses(&server, "/keys/page", "X-Key: one\r\n", 3), [200, 200, 429]);
+        assert_eq!(statuses(&server, "/keys/page", "X-Key: two\r\n", 3), [200, 200, 429]);
+        assert_eq!(statuses(&server, "/keys/page", "", 4), [200; 4], "without a key there is no limit");
+
+        let refused = ask(&server, "/each/page", "X-From: 192.0.2.1\r\n");
+        let seconds: u64 = refused.field("Retry-After").expect("Retry-After").parse().expect("seconds");
+        assert!((3500..=3600).contains(&seconds), "{seconds}");
+        assert_eq!(refused.field("RateLimit-Policy"), Some("\"client\";q=3;w=10800"));
+        assert_eq!(refused.field("RateLimit").map(str::to_string), Some(format!("\"client\";r=0;t={seconds}")));
+
+        let seen: Vec<Option<String>> =
+            (0..2).map(|_| ask(&server, "/seen/page", "").field("X-Limited").map(str::to_string)).collect();
+        assert_eq!(seen, [None, Some("1/h".into())], "nobody is refused");
+    }
+}
+
+under_percore_and! { prefork:
+    /// Passwords cannot be tried without end, and whoever knows one is let in until then.
+    fn failed_log_ins_count(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, LIMITS);
+        allow(&server);
+        assert_eq!(statuses(&server, "/secret/page", JOE, 5), [200; 5], "who has the password is not limited");
+        assert_eq!(statuses(&server, "/secret/page", "", 5), [401; 5], "nor who has not tried one");
+        assert_eq!(statuses(&server, "/secret/page", WRONG, 5), [401, 401, 401, 429, 429]);
+        assert_eq!(statuses(&server, "/secret/page", JOE, 1), [429], "not even with the right one");
+        assert_eq!(statuses(&server, "/secret/page", &format!("X-From: 192.0.2.1\r\n{JOE}"), 1), [200], "others are let in");
+
+        assert_eq!(statuses(&server, "/own/page", JOE, 3), [200, 200, 429]);
+        assert_eq!(statuses(&server, "/own/page", ANN, 3), [200, 200, 429]);
+        assert_eq!(statuses(&server, "/any/page", JOE, 2), [200, 429], "Satisfy Any lets nobody past");
+
+        let metrics = server.get("/metrics").text();
+        let counted = |outcome: &str| {
+            let name = format!("tsubame_client_limit_requests_total{{outcome=\"{outcome}\"}} ");
+            metrics.lines().find_map(|line| line.strip_prefix(&name)).map(str::to_string)
+        };
+        assert_eq!([counted("refused"), counted("logged")], [Some("6".into()), Some("0".into())]);
+    }
+}
+
+under_percore_and! { event:
+    /// A response that is remembered does not get past a limit, and explain takes nothing.
+    fn repeats_and_explanations(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, LIMITS);
+        allow(&server);
+        for _ in 0..5 {
+            let explained = json(&site, &["explain", "/each/page"]);
+            assert_eq!(explained["answer"]["status"], 200, "{explained:#}");
+        }
+        let mut client = server.client();
+        let mut seen: BTreeMap<u16, usize> = BTreeMap::new();
+        for _ in 0..20 {
+            *seen.entry(client.request("GET /each/page HTTP/1.1\r\nHost: localhost\r\n\r\n").status).or_default() += 1;
+        }
+        assert_eq!(seen, BTreeMap::from([(200, 3), (429, 17)]));
+        let (text, ..) = ctl(&site, &["explain", "/each/page"]);
+        assert!(text.contains("ClientLimit 1/h") && text.contains("429"), "{text}");
+    }
+}
