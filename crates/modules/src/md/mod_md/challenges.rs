@@ -120,7 +120,9 @@ pub(super) fn is_unready(request: &mut Request) -> Flow {
 
 /// `MDRequireHttps`
 pub(super) fn require_https(request: &mut Request) -> Flow {
-    let Some(domain) = domains::of(&request.vhost.settings) else { return Flow::Declined };
+    // A name that no domain of the host has does not get a certificate.
+    let name = request.server_name().to_ascii_lowercase();
+    let Some(domain) = domains::of_name(&request.vhost.settings, &name) else { return Flow::Declined };
     let mode = domain.conf().require_https();
     let origin = domain.conf().require_https.origin().filter(|_| request.is_hypothetical()).cloned();
     if mode == RequireHttps::Off || request.data.uri.starts_with(WELL_KNOWN) {
@@ -136,7 +138,7 @@ pub(super) fn require_https(request: &mut Request) -> Flow {
     let location = format!("https://{}{}{query}", request.server_name(), request.data.uri);
     request.response.headers_out.set("Location", location);
     // 307 and 308 make a client repeat the request with the same method.
-    let status = match (mode, request.data.method == "GET") {
+    let status = match (mode, matches!(&*request.data.method, "GET" | "HEAD")) {
         (RequireHttps::Permanent, true) => 301,
         (RequireHttps::Permanent, false) => 308,
         (_, true) => 302,

@@ -98,8 +98,8 @@ settings! {
     pub struct ManagedDomains {
         /// All domains, in the main server only.
         all: DerivedPerHost<Arc<[Arc<Domain>]>>,
-        /// The server's own domain.
-        own: DerivedPerHost<Option<Arc<Domain>>>,
+        /// The server's own domains; a server with TLS has at most one.
+        own: DerivedPerHost<Arc<[Arc<Domain>]>>,
     }
 }
 
@@ -183,9 +183,14 @@ pub(super) fn all(server: &Server) -> &Arc<[Arc<Domain>]> {
     &server.main().settings.get::<ManagedDomains>().all.0
 }
 
-/// The domain of a virtual host with these settings.
+/// The domain of a virtual host with these settings: the first one defined, if there are several.
 pub(super) fn of(host: &SettingsMap) -> Option<&Arc<Domain>> {
-    host.get::<ManagedDomains>().own.0.as_ref()
+    host.get::<ManagedDomains>().own.0.first()
+}
+
+/// The domain of a virtual host with these settings to which a name belongs.
+pub(super) fn of_name<'h>(host: &'h SettingsMap, name: &str) -> Option<&'h Arc<Domain>> {
+    host.get::<ManagedDomains>().own.0.iter().find(|domain| domain.is_named(name))
 }
 
 /// Assigns virtual hosts to domains, and gives them the domains' certificates.
@@ -207,38 +212,36 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let mut all = Vec::new();
     for (at, (definition, origin)) in defined.iter().enumerate() {
         let hosts: Vec<&SettingsMap> =
-            draft.servers().zip(&belongs).filter(|(_, own)| **own == Some(at)).map(|(settings, _)| settings).collect();
+            draft.servers().zip(&belongs).filter(|(_, own)| own.first() == Some(&at)).map(|(settings, _)| settings).collect();
         let state = SharedState { words: words.clone(), index: at };
         all.push(Arc::new(domain(definition, origin, &hosts, &draft.main, store.clone(), state, context)?));
     }
     let all: Arc<[Arc<Domain>]> = all.into();
     draft.main.edit::<ManagedDomains>().all = DerivedPerHost(all.clone());
     let settings = std::iter::once(&mut draft.main).chain(draft.hosts.iter_mut().map(|host| &mut host.server));
-    for (settings, at) in settings.zip(&belongs) {
-        let own = at.map(|at| all[at].clone());
-        staple(settings, own.as_deref());
+    for (settings, own) in settings.zip(&belongs) {
+        let own: Arc<[Arc<Domain>]> = own.iter().map(|at| all[*at].clone()).collect();
+        staple(settings, own.first().map(Arc::as_ref));
         settings.edit::<ManagedDomains>().own = DerivedPerHost(own);
     }
     Ok(())
 }
 
-/// The index of the domain that each server belongs to: the main server first, then the virtual hosts.
-fn assign(draft: &Draft, defined: &[(Arc<Definition>, Origin)]) -> Result<Vec<Option<usize>>, Error> {
+/// The indices of the domains that each server belongs to: the main server first, then the virtual hosts.
+fn assign(draft: &Draft, defined: &[(Arc<Definition>, Origin)]) -> Result<Vec<Vec<usize>>, Error> {
     let with_main = draft.main.get::<MdServer>().base_server();
     let mut belongs = Vec::new();
     for (index, settings) in draft.servers().enumerate() {
         let is_own = |at: &usize| (index > 0 || with_main) && is_for(&defined[*at].0, settings, &draft.main);
-        let mut own = (0..defined.len()).filter(is_own);
-        let first = own.next();
-        if is_encrypted(settings) && own.next().is_some() {
-            let count = 2 + own.count();
-            let name = name_of(settings);
+        let own: Vec<usize> = (0..defined.len()).filter(is_own).collect();
+        if is_encrypted(settings) && own.len() > 1 {
+            let (count, name) = (own.len(), name_of(settings));
             let text = format!(
                 "AH10238: conflict: {count} MDs match Virtualhost {name} which uses SSL, however there can be at most 1."
             );
             return Err(Error::check(text));
         }
-        belongs.push(first);
+        belongs.push(own);
     }
     Ok(belongs)
 }

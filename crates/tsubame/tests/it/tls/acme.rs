@@ -340,6 +340,7 @@ fn plain_requests_are_sent_to_https() {
     let mut client = server.client();
     for (method, target, status, path) in [
         ("GET", "/x%20y?z=1", 301, "/x%20y?z=1"),
+        ("HEAD", "/x", 301, "/x"),
         ("POST", "/x", 308, "/x"),
         ("GET", "http://one.example.org/y", 301, "/y"),
         ("GET", "/.well-known/other", 403, ""),
