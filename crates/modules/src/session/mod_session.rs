@@ -20,14 +20,11 @@ pub(crate) static MODULE: Module = Module {
         Hook::Phase(
             Phase::Fixups,
             Order::Middle,
-            PhaseHook::Later {
-                claims: |request| request.dir::<SessionDir>().env.value_or(false),
-                run: |request| Box::pin(show(request)),
-            },
+            PhaseHook::Later { claims: is_due, run: |request| Box::pin(show(request)) },
         ),
         Hook::ResponseFields(
             Order::Middle,
-            ResponseHook::Later { claims: may_save, run: |request, canned| Box::pin(save(request, canned)) },
+            ResponseHook::Later { claims: may_save, run: |request, _| Box::pin(save(request)) },
         ),
     ],
 };
@@ -96,6 +93,9 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
         session.dirty = request.notes.get(DIRTY).is_some();
         return Some(session);
     }
+    if let Some(session) = earlier(request, slots) {
+        return Some(session);
+    }
     let text = match mod_session_cookie::read(request, slots) {
         Some(text) => Ok(Some(text)),
         None => mod_session_dbd::read(request, slots).await,
@@ -114,6 +114,7 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
             return None;
         }
     };
+    forbid_caches(request);
     // An unreadable one begins anew.
     let text = mod_session_crypto::open(request, slots, text).unwrap_or_default();
     let (mut session, now) = (Session::default(), now());
@@ -128,6 +129,29 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
     Some(session)
 }
 
+/// The session that was read before an internal redirect from the same cookie: it may have changed since.
+fn earlier(request: &mut Request, slots: &SettingsMap) -> Option<Session> {
+    let name = mod_session_cookie::name(slots)?;
+    let all = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    let mut same = all.filter(|previous| mod_session_cookie::name(&previous.dir.slots) == Some(name));
+    let previous = same.find(|previous| previous.notes.get(NOTE).is_some())?;
+    let mut session = Session::default();
+    session.read(previous.notes.get(NOTE)?);
+    session.dirty = previous.notes.get(DIRTY).is_some();
+    keep(request, &session);
+    Some(session)
+}
+
+/// Makes a response with a session private.
+pub(super) fn forbid_caches(request: &mut Request) {
+    let fields = &mut request.response.headers_out;
+    if !fields.iter().any(|(name, value)| name.eq_ignore_ascii_case("Cache-Control") && value == PRIVATE) {
+        fields.add("Cache-Control", PRIVATE);
+    }
+}
+
+const PRIVATE: &str = "no-cache, private";
+
 /// Stores a session for the rest of the request.
 pub(crate) fn keep(request: &mut Request, session: &Session) {
     request.notes.set(NOTE, session.text());
@@ -140,9 +164,19 @@ fn expiry_of(dir: &SessionDir, now: i64) -> Option<i64> {
     dir.max_age.get().filter(|age| **age > 0).map(|age| now.saturating_add(age.saturating_mul(SECOND)))
 }
 
-/// `SessionEnv`.
+/// Whether the session is read before the handler runs: for `SessionEnv`, and in order to hide the cookie from others. The
+/// request that a subrequest belongs to has done so already.
+fn is_due(request: &Request) -> bool {
+    let dir = request.dir::<SessionDir>();
+    let has_store = mod_session_cookie::is_configured(&request.dir.slots) || mod_session_dbd::is_configured(request);
+    dir.env.value_or(false) || dir.enabled() && has_store && !request.is_subrequest()
+}
+
+/// Reads the session. `SessionEnv`: scripts see it.
 async fn show(request: &mut Request) -> Flow {
-    if let Some(session) = load(request).await {
+    if let Some(session) = load(request).await
+        && request.dir::<SessionDir>().env.value_or(false)
+    {
         request.env.set("HTTP_SESSION", session.text());
     }
     Flow::Declined
@@ -153,10 +187,10 @@ fn may_save(request: &Request) -> bool {
     request.dir::<SessionDir>().enabled() || request.previous().is_some()
 }
 
-/// Sends the session back with the response; `canned`: the response is one of the server's own.
-async fn save(request: &mut Request, canned: bool) {
+/// Sends the session back with the response.
+async fn save(request: &mut Request) {
     let slots = request.dir.slots.clone();
-    save_by(request, &slots, canned).await;
+    save_by(request, &slots).await;
     // Changes before an internal redirect have to be saved too.
     let mut before = request.previous().cloned();
     while let Some(previous) = before {
@@ -164,19 +198,22 @@ async fn save(request: &mut Request, canned: bool) {
             for name in [NOTE, DIRTY, mod_session_dbd::KEY] {
                 previous.notes.get(name).into_iter().for_each(|note| request.notes.set(name, note));
             }
-            save_by(request, &previous.dir.slots, canned).await;
+            save_by(request, &previous.dir.slots).await;
         }
         before = previous.before.clone();
     }
 }
 
-async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
+async fn save_by(request: &mut Request, slots: &SettingsMap) {
     let dir = slots.get::<SessionDir>();
     if !dir.enabled() {
         return;
     }
     let Some(mut session) = load_by(request, slots).await else { return };
-    mod_session_dbd::forbid_caches(request, slots, canned);
+    if mod_session_cookie::is_hidden(slots) {
+        // Apache reads such a session again.
+        forbid_caches(request);
+    }
     if let Some(name) = dir.header.get() {
         let response = &mut request.response;
         let text = response.err_headers_out.get(name).or_else(|| response.headers_out.get(name)).map(str::to_string);
@@ -198,7 +235,7 @@ async fn save_by(request: &mut Request, slots: &SettingsMap, canned: bool) {
     let Some(text) = mod_session_crypto::seal(request, slots, session.text()) else { return };
     let max_age = dir.max_age.value_or(0);
     if mod_session_cookie::is_configured(slots) {
-        mod_session_cookie::write(request, slots, &text, max_age, canned);
+        mod_session_cookie::write(request, slots, &text, max_age);
     } else if mod_session_dbd::write(request, slots, text, &session, max_age).await.is_err() {
         let text = format!("AH01822: error while saving the session, session not saved: {}", request.data.uri);
         request.log("session", Level::Error, text);

@@ -66,8 +66,18 @@ pub(super) fn read(request: &mut Request, slots: &SettingsMap) -> Option<String>
 
 /// Whether a cookie is configured.
 pub(super) fn is_configured(slots: &SettingsMap) -> bool {
+    name(slots).is_some()
+}
+
+/// The name of the cookie.
+pub(super) fn name(slots: &SettingsMap) -> Option<&str> {
     let dir = slots.get::<CookieDir>();
-    dir.cookie.is_set() || dir.cookie2.is_set()
+    dir.cookie.get().or(dir.cookie2.get()).map(|(name, _)| name.as_str())
+}
+
+/// Whether others do not see the cookie.
+pub(super) fn is_hidden(slots: &SettingsMap) -> bool {
+    is_configured(slots) && slots.get::<CookieDir>().remove.value_or(false)
 }
 
 /// The value of a cookie, empty if the client sent none, or several. `remove`: hides it from everybody else.
@@ -102,12 +112,9 @@ fn find(request: &Request, name: &str) -> (Vec<String>, Vec<String>) {
 }
 
 /// Sends the session to the client, or removes it if nothing is left of it.
-pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_age: i64, canned: bool) {
+pub(super) fn write(request: &mut Request, slots: &SettingsMap, text: &str, max_age: i64) {
     let dir = slots.get::<CookieDir>();
     send(request, [dir.cookie.get(), dir.cookie2.get()], text, max_age);
-    if !canned && !text.is_empty() {
-        request.response.headers_out.add("Cache-Control", "no-cache, private");
-    }
 }
 
 /// Sends a text to the client in cookies of the two kinds; an empty one removes them.

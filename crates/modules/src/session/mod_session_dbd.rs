@@ -99,12 +99,10 @@ pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<O
     Ok(Some(text.unwrap_or_default()))
 }
 
-/// Makes a response with such a session private. `canned`: it is one of the server's own.
-pub(super) fn forbid_caches(request: &mut Request, slots: &SettingsMap, canned: bool) {
-    let dir = slots.get::<DbdSessionDir>();
-    if !canned && (dir.has_cookie() || dir.per_user()) && !super::mod_session_cookie::is_configured(slots) {
-        request.response.headers_out.set("Cache-Control", "no-cache, private");
-    }
+/// Whether the session of a request may be in a database.
+pub(super) fn is_configured(request: &Request) -> bool {
+    let dir = request.dir::<DbdSessionDir>();
+    dir.has_cookie() || dir.per_user() && request.login.user.is_some()
 }
 
 /// Stores a session, and sends its key to the client.
@@ -122,6 +120,7 @@ pub(super) async fn write(
     let expiry = session.expiry.unwrap_or(0);
     if !dir.has_cookie() {
         let Some(user) = request.login.user.clone() else { return Err(Lost) };
+        super::mod_session::forbid_caches(request);
         return keep(request, dir, Some(&user), &user, &text, expiry).await;
     }
     let before = request.notes.get(KEY).map(str::to_string);

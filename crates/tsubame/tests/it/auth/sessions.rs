@@ -90,6 +90,62 @@ fn sessions_are_kept_in_cookies() {
     });
 }
 
+/// No cache stores what was made with a session, nor a refusal that came before the session was read.
+#[test]
+fn responses_with_sessions_are_private() {
+    let build = |site: &Site| {
+        for place in ["kept", "hidden", "plain"] {
+            site.page(&format!("{place}/f.txt"), "x\n");
+        }
+        site.page("closed/f.txt", "x\n");
+        site.script("show", "#!/bin/sh\nprintf '\\n%s' \"$HTTP_COOKIE\"\n");
+    };
+    let session = "Session On\nSessionCookieName s path=/\n";
+    let section = |place: &str, lines: &str| format!("<Location /{place}>\n{session}{lines}\n</Location>\n");
+    let configuration = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\nRedirect /kept/server http://h/\n".to_string()
+        + &section("kept", "<If \"%{REQUEST_URI} =~ /denied/\">\nRequire all denied\n</If>")
+        + &section("hidden", "SessionCookieRemove On")
+        + &section("closed", "Require all denied")
+        + &section("aged", "SessionMaxAge 100")
+        + &section("set", "Header set Cache-Control max-age=5\nErrorDocument 404 /plain/f.txt")
+        + &section("again", "ErrorDocument 404 /kept/f.txt")
+        + &section("anew", "ErrorDocument 404 /hidden/f.txt")
+        + &section("late", "Require all denied\nErrorDocument 403 /kept/f.txt")
+        + &section("cgi", "SessionCookieRemove On")
+        + "<Location /none>\nSession On\n</Location>\n";
+    oracle::both("responses_with_sessions_are_private", build, &configuration, |site| {
+        for (method, path, status, is_private) in [
+            ("GET", "/kept/f.txt", 200, true),
+            ("HEAD", "/kept/f.txt", 200, true),
+            ("OPTIONS", "/kept/f.txt", 200, true),
+            ("GET", "/kept/missing", 404, false),
+            ("HEAD", "/kept/missing", 404, false),
+            ("GET", "/kept/server", 302, true),
+            ("GET", "/kept/denied", 403, true),
+            ("GET", "/hidden/f.txt", 200, true),
+            ("GET", "/hidden/missing", 404, true),
+            ("GET", "/closed/f.txt", 403, true),
+            ("GET", "/aged/missing", 404, false),
+            ("GET", "/set/missing", 404, false),
+            ("GET", "/again/missing", 404, false),
+            ("GET", "/anew/missing", 404, true),
+            ("GET", "/late/f.txt", 403, true),
+            ("GET", "/none/missing", 404, false),
+            ("GET", "/plain/f.txt", 200, false),
+        ] {
+            let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nCookie: s=a=1\r\n\r\n");
+            let answer = Client::connect(site.address()).request(request);
+            // Apache says it twice where the cookie is hidden.
+            let mut told = answer.all("Cache-Control");
+            told.dedup();
+            let want: &[&str] = if is_private { &["no-cache, private"] } else { &[] };
+            assert_eq!((answer.status, told.as_slice()), (status, want), "{method} {path}");
+        }
+        let hidden = get(site, "/cgi/show", "s=a=1; o=1");
+        assert_eq!((hidden.status, hidden.text().trim()), (200, "o=1"));
+    });
+}
+
 /// Encrypted data differs each time, so each server gets back its own cookie.
 #[test]
 fn sessions_are_encrypted() {
@@ -243,7 +299,7 @@ fn forms_log_in_and_out() {
 
         let out = get(site, "/out", known);
         assert_eq!((out.status, cookie(&out, 100).as_str()), (200, "login=;Max-Age=0;path=/"));
-        assert_eq!(out.field("Cache-Control"), Some("no-store"));
+        assert_eq!(out.all("Cache-Control").first(), Some(&"no-store"));
         let out = get(site, "/out2", "login=x-user=ann&x-pw=secret&a=b");
         assert_eq!((out.status, out.field("Location")), (307, Some("http://h/out")));
         assert_eq!(cookie(&out, 100), "login=a=b;path=/");
