@@ -19,8 +19,8 @@ use server::authz::{Authn, AuthnProvider, AuthzCheck, AuthzProvider, Verdict};
 use server::{Flow, Hook, Layer, Module, Order, Phase, Request};
 use upstream::{Address, RemoteServer};
 
-use super::mod_auth_basic::{challenge_of, credentials};
-use super::mod_authn_core::{self, Source, auth_type};
+use super::mod_auth_basic::{challenge_of, typed};
+use super::mod_authn_core::{self, Source, auth_name, auth_type};
 use super::{Text, mod_authz_core};
 
 pub(crate) static MODULE: Module = Module {
@@ -29,7 +29,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::Phase(
             Phase::CheckUser,
-            Order::Middle,
+            Order::BeforeMiddle,
             Later {
                 claims: |request| request.dir::<FcgiDir>().check.get().is_some_and(Option::is_some),
                 run: |request| Box::pin(check_user(request)),
@@ -275,22 +275,19 @@ async fn check_user(request: &mut Request) -> Flow {
         Ok(name) => name.filter(|name| name.eq_ignore_ascii_case("Basic")),
         Err(_) => return Flow::Status(500),
     };
-    let sent = basic.is_some().then(|| credentials(request)).flatten();
-    if sent.is_none() {
-        let text = "AH02517: fcgi_check_authn: couldn't retrieve basic auth password";
-        request.log("authnz_fcgi", Level::Debug, text);
-        if basic.is_some() {
-            challenge_of(request);
+    let password = match basic.map(|name| sent_password(request, name)) {
+        Some(Ok(password)) => Some(password),
+        Some(Err(status)) => {
+            let text = "AH02517: fcgi_check_authn: couldn't retrieve basic auth password";
+            request.log("authnz_fcgi", Level::Debug, text);
+            if check.needs_password {
+                return Flow::Status(status);
+            }
+            None
         }
-        if check.needs_password {
-            return if basic.is_some() { Flow::Status(401) } else { Flow::Declined };
-        }
-    }
-    let password = sent.map(|(user, password)| {
-        request.login.user = Some(user);
-        request.login.auth_type.clone_from(&basic);
-        password
-    });
+        // There is no password to ask the client for.
+        None => None,
+    };
     let asked = request.server.main().settings.get::<FcgiServer>().servers.get(&check.name).cloned();
     let Some(asked) = asked else {
         let text = format!("AH02518: fcgi_check_authn: can't find config for provider {}", check.name);
@@ -306,6 +303,27 @@ async fn check_user(request: &mut Request) -> Flow {
         backend::Verdict::Refused(_) => Flow::Declined,
         backend::Verdict::Failed(status) => Flow::Status(status),
     }
+}
+
+/// The password of a client that logs in with `AuthType Basic`; `name`: the type as it is configured. The error is a
+/// status: the client is asked to log in, if the section has a name to ask for.
+fn sent_password(request: &mut Request, name: String) -> Result<String, u16> {
+    if auth_name(request).is_none() {
+        request.log("core", Level::Error, format!("AH00572: need AuthName: {}", request.data.uri));
+        return Err(500);
+    }
+    let field = request.credentials();
+    let Some((user, password)) = field.as_deref().and_then(typed) else {
+        if field.is_some() {
+            let text = format!("AH00573: client used wrong authentication scheme: {}", request.data.uri);
+            request.log("core", Level::Info, text);
+        }
+        challenge_of(request);
+        return Err(401);
+    };
+    request.login.user = Some(user);
+    request.login.auth_type = Some(name);
+    Ok(password)
 }
 
 /// The user name that `UserExpr` makes from the server's answer.

@@ -34,6 +34,8 @@ pub struct Module {
 pub enum Order {
     ReallyFirst,
     First,
+    /// Before the modules that are `Middle`, whatever the order in which they were loaded.
+    BeforeMiddle,
     Middle,
     /// After the modules that are `Middle`, whatever the order in which they were loaded; lower numbers come first.
     AfterMiddle(u8),

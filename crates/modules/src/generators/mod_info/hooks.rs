@@ -94,7 +94,7 @@ fn number(order: Order) -> &'static str {
     match order {
         Order::ReallyFirst => "-10",
         Order::First => "00",
-        Order::Middle | Order::AfterMiddle(_) => "10",
+        Order::BeforeMiddle | Order::Middle | Order::AfterMiddle(_) => "10",
         Order::Last => "20",
         Order::ReallyLast => "30",
     }

@@ -81,11 +81,21 @@ fn configuration() -> String {
             "AuthnzFcgiCheckAuthnProvider FCGI-N RequireBasicAuth On UserExpr %{reqenv:NOBODY}\nRequire valid-user",
         )
         + &section("nzc", "AuthnzFcgiCheckAuthnProvider FCGI-NZ RequireBasicAuth On\nRequire FCGI-NZ")
+        + &section("tokens", "AuthnzFcgiCheckAuthnProvider FCGI-N UserExpr %{reqenv:WHO}\nRequire user jim")
+        + &section("anybody", "AuthnzFcgiCheckAuthnProvider FCGI-N\nRequire all granted")
+        + &section("nobody", "AuthnzFcgiCheckAuthnProvider FCGI-DOWN RequireBasicAuth On\nRequire valid-user")
+        + &section("gone", "AuthnzFcgiCheckAuthnProvider FCGI-DOWN\nRequire valid-user")
         + &section("late", "AuthnzFcgiCheckAuthnProvider FCGI-NONE RequireBasicAuth On\nRequire valid-user")
+        + "<Location /nameless>\nAuthType Basic\nAuthnzFcgiCheckAuthnProvider FCGI-N UserExpr %{reqenv:WHO}\n\
+           Require user jim\n</Location>\n\
+           <Location /nameless-on>\nAuthType Basic\nAuthnzFcgiCheckAuthnProvider FCGI-N RequireBasicAuth On\n\
+           Require valid-user\n</Location>\n"
+        + "<Location /typeless>\nAuthType Digest\nAuthName x\nAuthUserFile ${ROOT}/conf/passwords\n\
+           AuthnzFcgiCheckAuthnProvider FCGI-N RequireBasicAuth On UserExpr %{reqenv:WHO}\nRequire user jim\n</Location>\n"
 }
 
 fn build(site: &Site) {
-    for place in ["n", "z", "nz", "down", "down-z", "check", "other", "late", "nzc"] {
+    for place in ["n", "z", "nz", "down", "down-z", "check", "other", "late", "nzc", "tokens", "anybody", "nobody", "gone", "nameless", "nameless-on", "typeless"] {
         site.page(&format!("{place}/f.txt"), "x\n");
     }
     let secret = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
@@ -137,6 +147,40 @@ fn servers_are_asked() {
             ["AH02495: attempt to connect to ", "AH02518: fcgi_check_authn: can't find config for provider FCGI-NONE"]
         {
             assert!(log.contains(line), "{line}: {log}");
+        }
+    });
+}
+
+/// A server is asked about a client without a password, unless the section insists on one.
+#[test]
+fn a_password_is_not_needed() {
+    oracle::both("a_password_is_not_needed", build, &configuration(), |site| {
+        for (place, credentials, status, asks) in [
+            ("tokens", "", 200, true),
+            ("tokens", "Digest username=\"x\"", 200, true),
+            ("tokens", "Basic am9lOnNlY3JldA==", 200, false),
+            ("tokens", "Basic am9lOndyb25n", 401, false),
+            ("check", "", 401, true),
+            ("check", "Digest username=\"x\"", 401, true),
+            ("check", "Basic am9lOnNlY3JldA==", 200, false),
+            ("anybody", "", 200, false),
+            ("nobody", "", 401, true),
+            ("nobody", "Bearer x", 401, true),
+            ("nobody", "Basic am9lOnNlY3JldA==", 500, false),
+            ("gone", "", 500, true),
+            ("gone", "Bearer x", 500, true),
+            ("gone", "Basic am9lOnNlY3JldA==", 500, false),
+            ("nameless", "", 200, false),
+            ("nameless", "Basic am9lOndyb25n", 200, false),
+            ("nameless-on", "", 500, false),
+            ("typeless", "", 200, false),
+            ("typeless", "Basic am9lOnNlY3JldA==", 200, false),
+        ] {
+            let field = if credentials.is_empty() { String::new() } else { format!("Authorization: {credentials}\r\n") };
+            let request = format!("GET /{place}/f.txt HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
+            let answer = Client::connect(site.address()).request(request);
+            let is_asked = answer.field("WWW-Authenticate") == Some("Basic realm=\"x\"");
+            assert_eq!((answer.status, is_asked), (status, asks), "{place} {credentials}");
         }
     });
 }
