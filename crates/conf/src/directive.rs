@@ -157,6 +157,8 @@ pub enum OnRead {
     Macro,
     Use,
     UndefMacro,
+    MacroIgnoreEmptyArgs,
+    MacroIgnoreBadNesting,
 }
 
 /// A directive being applied: the line, its place, and the settings it changes.

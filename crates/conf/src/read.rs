@@ -417,6 +417,7 @@ impl Reader {
                     return Err(format!("cannot remove undefined macro '{name}'").into());
                 }
             }
+            OnRead::MacroIgnoreEmptyArgs | OnRead::MacroIgnoreBadNesting => {}
             _ => return self.run_condition(action, row, args, input),
         }
         Ok(Vec::new())

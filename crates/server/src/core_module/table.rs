@@ -185,6 +185,6 @@ const MACRO_DIRECTIVES: &[Directive] = &[
     row("<Macro", NOTHING_KEPT, OnRead(Run::Macro), "", "Beginning of a macro definition section."),
     row("Use", NOTHING_KEPT, OnRead(Run::Use), "", "Use of a macro."),
     row("UndefMacro", NOTHING_KEPT, OnRead(Run::UndefMacro), "", "Remove a macro definition."),
-    row("MacroIgnoreEmptyArgs", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings appear all the same."),
-    row("MacroIgnoreBadNesting", NOTHING_KEPT, Raw(set::ignored), "", "Globally ignore warnings about bad nesting.").without_effect("There is no such warning: the server looks at a macro's contents only when it is used, and then a section must be whole."),
+    row("MacroIgnoreEmptyArgs", NOTHING_KEPT, OnRead(Run::MacroIgnoreEmptyArgs), "", "Globally ignore warnings about empty arguments.").without_effect("The warnings appear all the same."),
+    row("MacroIgnoreBadNesting", NOTHING_KEPT, OnRead(Run::MacroIgnoreBadNesting), "", "Globally ignore warnings about bad nesting.").without_effect("There is no such warning: the server looks at a macro's contents only when it is used, and then a section must be whole."),
 ];

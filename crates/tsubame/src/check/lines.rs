@@ -20,6 +20,9 @@ use server::module::finding::{Finding, Topic, Weight};
 /// Runs all checks that need only the lines.
 pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
     remarks(report, server, &server.tree);
+    for ran in &server.ran {
+        remark(report, server, next_word(&mut ran.text.as_str()).as_str(), &ran.origin);
+    }
     idle_modules(report, server);
     directories(report, &server.tree);
     conditions(report, server);
@@ -29,19 +32,21 @@ pub(super) fn all(report: &mut Report, server: &Server, wrong: &[Error]) {
 
 /// Reports directives without effect, and those that differ from Apache's.
 pub(super) fn remarks(report: &mut Report, server: &Server, nodes: &[Node]) {
-    let infos = server.infos();
     for node in nodes {
-        if let Some((_, row)) = find(infos, &node.name)
-            && let Some(remark) = row.remark
-        {
-            let (topic, why) = match remark {
-                Remark::WithoutEffect(why) => (Topic::WithoutEffect, why),
-                Remark::Differs(how) => (Topic::Differs, how),
-            };
-            report.add(Finding::new(Weight::Harmless, topic, &named(row.name), why).at(&node.origin).does(row.help));
-        }
+        remark(report, server, &node.name, &node.origin);
         remarks(report, server, node.children.as_deref().unwrap_or_default());
     }
+}
+
+/// Reports the directive of this name if there is something to say about it.
+fn remark(report: &mut Report, server: &Server, name: &str, origin: &Origin) {
+    let Some((_, row)) = find(server.infos(), name) else { return };
+    let (topic, why) = match row.remark {
+        Some(Remark::WithoutEffect(why)) => (Topic::WithoutEffect, why),
+        Some(Remark::Differs(how)) => (Topic::Differs, how),
+        None => return,
+    };
+    report.add(Finding::new(Weight::Harmless, topic, &named(row.name), why).at(origin).does(row.help));
 }
 
 /// Reports `LoadModule` lines that are accepted though the module is missing.

@@ -142,6 +142,7 @@ fn other_cases() -> Vec<String> {
         "Define A\nDefine B \"x y\"\nDefine C ${B}\nServerAdmin \"${B}\"\n<IfDefine A>\nTimeout 7\n</IfDefine>\n",
         "Define a 1\nDefine A 2\nUnDefine a\nDefine z\nDefine z 9\nDefine z 8\nDefine y 7\nDefine y\nDefine DUMP_VHOSTS\n",
         "Define a 1\nDefine A 2\nServerAdmin ${a}${A}\n",
+        "MacroIgnoreBadNesting\nMacroIgnoreEmptyArgs\n<Macro m $a>\nServerAdmin $a\n</Macro>\nUse m x@y\nUndefMacro m\n",
         "ErrorLog \"|/bin/cat\"\nDocumentRoot htdocs/\n",
         "ErrorLog syslog:user\nServerRoot ROOT/inc\n",
         "ErrorLog logs/../logs/e\nServerRoot ROOT/inc/\nDefaultRuntimeDir sub\n",
