@@ -1,5 +1,6 @@
 //! Differences that are meant: what the list of differences from Apache says about them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::answer::decoded;
@@ -88,7 +89,9 @@ const MEANT: &[Meant] = &[
     meant("TRACE answers with the request as it came", |case| case.ask.method == "TRACE" && case.is(&What::Body)),
     meant("405 for a TRACE that is not allowed", |case| case.ask.method == "TRACE" && case.is_field("allow")),
     meant("The methods that AllowMethods allows", |case| {
-        case.is_field("allow") && case.statuses() == (405, 405) && case.is_made_by("allowmethods")
+        let is_refused = case.statuses() == (405, 405) && case.is_made_by("allowmethods");
+        let is_shorter = || is_part(&case.difference.tsubame, &case.difference.apache);
+        case.is_field("allow") && (is_refused || case.ask.method == "OPTIONS" && is_shorter())
     }),
     meant("417 says that the connection closes", |case| case.is(&What::Persistence) && case.statuses() == (417, 417)),
     meant("An expectation without a body", |case| {
@@ -128,6 +131,17 @@ const MEANT: &[Meant] = &[
         let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
         case.logged().is_some_and(|(theirs, ours)| is_address(ours) && !is_address(theirs))
     }),
+    meant("The path of a refused %2F", |case| {
+        let is_escaped = |word: &str| ["%2f", "%00"].iter().any(|byte| word.to_ascii_lowercase().contains(byte));
+        case.statuses() == (404, 404) && case.logged().is_some_and(|(_, ours)| is_escaped(ours))
+    }),
+    meant("mod_proxy_express", |case| {
+        case.is(&What::Status) && case.statuses().1 == 500 && case.is_made_by("proxy_express")
+    }),
+    meant("A session in a cookie that is hidden", |case| {
+        let (once, twice) = (&case.difference.tsubame, &case.difference.apache);
+        case.is_field("cache-control") && *twice == format!("{once} | {once}")
+    }),
     meant("The items of a refused request", |case| {
         let status = case.difference.tsubame.split(' ').find(|word| word.len() == 3 && word.starts_with(['4', '5']));
         case.is(&What::AccessLog)
@@ -137,6 +151,12 @@ const MEANT: &[Meant] = &[
 
 /// What compression adds to an answer, in bytes: a shorter one is not worth compressing.
 const VERY_SHORT: u64 = 128;
+
+/// Whether a list has only elements of a longer one.
+fn is_part(list: &str, longer: &str) -> bool {
+    let elements = |list: &str| list.split(',').map(|element| element.trim().to_owned()).collect::<BTreeSet<_>>();
+    elements(list).is_subset(&elements(longer)) && list != longer
+}
 
 /// The entry of a difference that is meant.
 pub(crate) fn entry(case: &Case<'_>) -> Option<&'static str> {
@@ -154,6 +174,15 @@ pub(crate) fn hint(explanation: &Explanation) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_part_of_another() {
+        for (list, longer, is) in
+            [("GET,HEAD", "GET,HEAD,POST", true), ("GET, PUT", "GET,POST", false), ("GET", "GET", false)]
+        {
+            assert_eq!(is_part(list, longer), is, "{list} {longer}");
+        }
+    }
 
     #[test]
     fn every_entry_is_documented() {
