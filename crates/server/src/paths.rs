@@ -1,6 +1,7 @@
 //! Converts paths between this program's texts and the system's form.
 
 use std::ffi::{CString, OsString};
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -31,6 +32,24 @@ pub fn base_name(path: &str) -> &str {
 /// The path up to its last slash, that slash included.
 pub fn dir_name(path: &str) -> &str {
     memchr::memrchr(b'/', path.as_bytes()).map_or("", |at| &path[..=at])
+}
+
+/// How long a directory and a path below it may be together, in bytes: as in Apache, the system's limit (4096) less two slashes,
+/// a byte at the end, and one in reserve.
+pub const MAPPED_MAX: usize = 4092;
+
+/// The part of a path that the system refuses, because its name or the path up to it is too long. `None`: the system does not
+/// get that far, because something before it is missing or is no directory.
+pub fn too_long(path: &str) -> Option<&str> {
+    let ends = path.match_indices('/').skip(1).map(|(end, _)| end).chain([path.len()]);
+    for end in ends {
+        match sys::file::stat(&c_path(&path[..end])?) {
+            Ok(meta) if meta.is_dir() => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => return Some(&path[..end]),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// The system's words why a path is not a directory.

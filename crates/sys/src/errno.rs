@@ -10,6 +10,8 @@ pub const INVALID: i32 = libc::EINVAL;
 pub const IO: i32 = libc::EIO;
 /// A directory, where a file is needed.
 pub const IS_DIRECTORY: i32 = libc::EISDIR;
+/// A path, or a part of one, has more bytes than the system allows.
+pub const NAME_TOO_LONG: i32 = libc::ENAMETOOLONG;
 /// A file that does not exist.
 pub const NOT_FOUND: i32 = libc::ENOENT;
 /// Something took too long.

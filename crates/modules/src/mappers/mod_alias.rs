@@ -15,6 +15,7 @@ use conf::{Allowed, Directive, Level, ModuleInfo, Origin, Setting, on_or_off, ro
 use http::uri::escape_path;
 use server::PhaseHook::Now;
 use server::core_module::is_url;
+use server::paths::MAPPED_MAX;
 use server::{Flow, Hook, Module, Order, Phase, Request};
 
 use self::list::{Found, List, Matcher};
@@ -115,11 +116,9 @@ fn translate(request: &mut Request) -> Flow {
         Ok(None) => {}
     }
     match section_alias(request, dir) {
-        Err(flow) => return flow,
-        Ok(true) => return Flow::Ok,
-        Ok(false) => {}
+        Flow::Declined => listed_alias(request, &server.aliases),
+        flow => flow,
     }
-    listed_alias(request, &server.aliases)
 }
 
 /// Directory sections are known only now; they apply to the URL as it came in.
@@ -215,14 +214,14 @@ fn send(request: &mut Request, dir: &AliasDir, hit: Hit, debug: &str, error: &st
     Flow::Status(status)
 }
 
-/// `Ok(true)`: the section's `Alias` mapped the request.
-fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
-    let Some(alias) = dir.alias.get() else { return Ok(false) };
+/// Maps the request by the section's `Alias`.
+fn section_alias(request: &mut Request, dir: &AliasDir) -> Flow {
+    let Some(alias) = dir.alias.get() else { return Flow::Declined };
     let mut path = match server::evaluate_string(request, &alias.path) {
         Ok(path) => path,
         Err(why) => {
             request.log("alias", Level::Error, format!("AH02825: Can't evaluate alias expression: {why}"));
-            return Err(Flow::Status(500));
+            return Flow::Status(500);
         }
     };
     let kept = if dir.preserve() { matched(&request.data.uri, &alias.prefix) } else { None };
@@ -230,8 +229,7 @@ fn section_alias(request: &mut Request, dir: &AliasDir) -> Result<bool, Flow> {
         request.mapped.context = Some((alias.prefix.clone(), path.clone()));
         path.push_str(&request.data.uri[length..]);
     }
-    map(request, &path, alias.script, dir.alias.origin());
-    Ok(true)
+    map(request, &path, alias.script, dir.alias.origin())
 }
 
 fn listed_alias(request: &mut Request, list: &List<Alias>) -> Flow {
@@ -255,8 +253,7 @@ fn listed_alias(request: &mut Request, list: &List<Alias>) -> Flow {
             }
         }
     };
-    map(request, &path, *script, Some(&line.origin));
-    Flow::Ok
+    map(request, &path, *script, Some(&line.origin))
 }
 
 /// Whether a line `ScriptAlias` led to the file: a directory of programs named there needs no `Options ExecCGI`, whichever
@@ -265,7 +262,10 @@ pub(crate) fn is_script_aliased(request: &Request) -> bool {
     request.notes.get(FORCED_TYPE).is_some_and(|kind| kind.eq_ignore_ascii_case(SCRIPT))
 }
 
-fn map(request: &mut Request, path: &str, script: bool, origin: Option<&Origin>) {
+fn map(request: &mut Request, path: &str, script: bool, origin: Option<&Origin>) -> Flow {
+    if request.server.language.server_root.len() + path.len() > MAPPED_MAX {
+        return request.cannot_map();
+    }
     if script {
         request.mapped.handler = Some(SCRIPT.into());
         request.notes.set(FORCED_TYPE, SCRIPT);
@@ -274,6 +274,7 @@ fn map(request: &mut Request, path: &str, script: bool, origin: Option<&Origin>)
     request.note_step("alias", origin, |request| {
         format!("{}: {}", if script { "ScriptAlias, handler cgi-script" } else { "Alias" }, request.mapped.filename)
     });
+    Flow::Ok
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use conf::error::Phase;
 use conf::{Allowed, Context, DirectiveContext, Error, Errors, Level, Node, Origin, Reader, SettingsMap};
 use sys::file::Meta;
 
-use crate::paths::{c_path, join};
+use crate::paths::{c_path, join, too_long};
 use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::settings::core::CoreDir;
@@ -191,6 +191,8 @@ fn find(request: &Request, dir: &str, way: &mut WatchedPath) -> Result<Option<(S
                 way.passing |= way.is_watched() && sys::file::lstat(&os).is_ok();
                 continue;
             }
+            // There is no such directory.
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename && too_long(&path).is_none() => continue,
             Err(error) => return Err(unreadable(request, &path, dir, &error)),
         };
         if !meta.is_file() {

@@ -1,7 +1,10 @@
 //! The core's own part in mapping: `DocumentRoot`, `SetHandler`, `ForceType`.
 
+use std::io;
+
 use conf::Level;
 
+use crate::paths::MAPPED_MAX;
 use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::settings::core::{CoreDir, CoreServer, HandlerName};
@@ -13,10 +16,26 @@ pub(crate) fn document_root(request: &mut Request) -> Flow {
         request.log("core", Level::Error, format!("AH00126: Invalid URI in request '{uri}'"));
         return Flow::Status(400);
     }
+    // A root that is `/` is kept without it.
+    let length = request.vhost.document_root.len().max("/".len()) + request.data.uri.trim_start_matches('/').len();
+    if length > MAPPED_MAX {
+        return request.cannot_map();
+    }
     request.mapped.filename = [&*request.vhost.document_root, &*request.data.uri].concat();
     let origin = request.vhost.settings.get::<CoreServer>().document_root.origin();
     request.note_step("core", origin, |request| format!("below DocumentRoot: {}", request.mapped.filename));
     Flow::Ok
+}
+
+impl Request {
+    /// Refuses a path that is too long to be that of a file.
+    pub fn cannot_map(&self) -> Flow {
+        let error = io::Error::from_raw_os_error(sys::errno::NAME_TOO_LONG);
+        let text = format!("AH00127: Cannot map {} to file", self.request_line());
+        self.log_os("core", Level::Error, &error, text);
+        self.note_reason(403, "core", None, |_| ("the path".into(), "is too long for a file".into()));
+        Flow::Status(403)
+    }
 }
 
 /// `SetHandler` and `ForceType` override the file name's meaning.

@@ -18,7 +18,7 @@ use sys::file::Meta;
 
 use crate::files::htaccess::{self, Apart, Stop};
 use crate::message::fields::Fields;
-use crate::paths::{base_name, c_path, dir_name};
+use crate::paths::{base_name, c_path, dir_name, too_long};
 use crate::request::flow::{Flow, Waiting};
 use crate::request::{Request, RequestKind};
 use crate::settings::core::CoreDir;
@@ -431,6 +431,8 @@ fn locate(request: &Request, path: &str) -> Result<Located, Flow> {
         Ok(meta) => Ok(Located::File(meta, os)),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Located::Nothing),
+            // As in Apache, what is missing counts, and not the length of what would be in it.
+            io::ErrorKind::InvalidFilename if too_long(path).is_none() => Ok(Located::Nothing),
             io::ErrorKind::PermissionDenied => {
                 let text = format!(
                     "AH00035: access to {} denied (filesystem path '{path}') because search permissions are missing on \
@@ -449,6 +451,7 @@ fn locate(request: &Request, path: &str) -> Result<Located, Flow> {
             // A link that leads back to itself.
             _ if sys::file::lstat(&os).is_ok_and(|link| link.is_symlink()) => Err(link_refused(request, path)),
             _ => {
+                let path = too_long(path).unwrap_or(path);
                 let text = format!("AH00036: access to {} failed (filesystem path '{path}')", request.data.uri);
                 request.log_os("core", Level::Error, &error, text);
                 Err(Flow::Status(403))

@@ -259,3 +259,34 @@ fn maps_of_pictures() {
     let cases: Vec<Case> = requests.iter().map(|request| Case::of(request)).collect();
     compare("maps_of_pictures", build, text, &cases, &[]);
 }
+
+const FILE: [Allowed; 1] = [Allowed { case: "*", what: "%f", entry: "The file of a request" }];
+
+/// A name that is too long for the system is refused if it is reached; what is missing on the way is missing.
+#[test]
+fn paths_that_are_too_long() {
+    let build = |site: &Site| {
+        site.page("there/f.txt", "x\n");
+    };
+    let lines = "<Directory />\nRequire all granted\n</Directory>\nAlias /there ${DOCS}/there\nAlias /gone /nowhere/at/all\n\
+        ErrorDocument 404 nothing\nErrorDocument 403 refused\n";
+    let hosts = [("root", "/usr"), ("none", "/non"), ("slash", "/")];
+    let hosts = hosts.map(|(name, root)| {
+        format!("<VirtualHost *>\nServerName {name}\nDocumentRoot {root}\n</VirtualHost>\n")
+    });
+    let (name, path) = ("x".repeat(300), "/ab".repeat(1400));
+    let mut requests = Vec::new();
+    for host in ["root", "none", "slash"] {
+        for root in ["", "/there", "/gone", "/there/f.txt", "/there/sub"] {
+            for below in [format!("/{name}"), format!("/{name}/y"), path.clone(), format!("{path}/{name}")] {
+                requests.push(format!("{host} GET {root}{below}"));
+            }
+        }
+    }
+    let mut cases = to_hosts(&requests.iter().map(String::as_str).collect::<Vec<_>>());
+    for case in &mut cases {
+        let length = case.name.len();
+        case.name = format!("{} ({length})", case.name.chars().take(30).collect::<String>());
+    }
+    compare("paths_that_are_too_long", build, &(lines.to_string() + &hosts.concat()), &cases, &FILE);
+}
