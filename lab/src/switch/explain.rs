@@ -26,6 +26,8 @@ pub(crate) struct Explanation {
     pub(crate) module: Option<String>,
     /// Whether a script or another server would have to be asked for the answer.
     pub(crate) runs: bool,
+    /// Whether `ProxyPassInherit Off` leaves out a line of the main server that would decide.
+    pub(crate) leaves_out: bool,
 }
 
 /// What `tsubame explain --each` writes.
@@ -36,6 +38,7 @@ struct Said {
     verdict: String,
     reason: Reason,
     answer: Made,
+    notes: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,6 +126,7 @@ impl Explainer {
             verdict: said.error.unwrap_or(said.verdict),
             line: said.reason.origin.map(|origin| format!("{}:{}", origin.file, origin.line)),
             module,
+            leaves_out: said.notes.iter().any(|note| note.starts_with("ProxyPassInherit Off:")),
         };
         // Neighbours in a log are often explained alike.
         let last = self.last.take().filter(|last| **last == explanation);

@@ -133,7 +133,16 @@ const MEANT: &[Meant] = &[
     }),
     meant("The path of a refused %2F", |case| {
         let is_escaped = |word: &str| ["%2f", "%00"].iter().any(|byte| word.to_ascii_lowercase().contains(byte));
-        case.statuses() == (404, 404) && case.logged().is_some_and(|(_, ours)| is_escaped(ours))
+        case.logged().is_some_and(|(theirs, ours)| is_escaped(ours) && !is_escaped(theirs))
+    }),
+    meant("ProxyPassInherit Off", |case| case.is(&What::Status) && case.explanation.leaves_out),
+    meant("Limits of the main server", |case| {
+        let limits =
+            ["more header fields than LimitRequestFields", "is longer than LimitRequestLine", "LimitRequestFieldSize"];
+        let is_limited = |text: &&str| case.explanation.verdict.contains(*text);
+        let (theirs, ours) = case.statuses();
+        let is_refusal = |status| matches!(status, 400 | 414);
+        case.is(&What::Status) && is_refusal(ours) && !is_refusal(theirs) && limits.iter().any(is_limited)
     }),
     meant("mod_proxy_express", |case| {
         case.is(&What::Status) && case.statuses().1 == 500 && case.is_made_by("proxy_express")

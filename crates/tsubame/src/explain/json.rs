@@ -50,13 +50,18 @@ pub(super) fn of_refused(question: &Question, doubt: Option<&str>, Refused { sta
     format!("{value:#}\n")
 }
 
-/// The verdict, its reason and the answer, without the way there.
+/// The verdict, its reason, what the modules note, and the answer, without the rest of the way there.
 pub(super) fn brief(explanation: &Explanation) -> Value {
     let vhost = explanation.request.vhost;
+    let notes = explanation.steps.iter().filter_map(|step| match step {
+        Step::Note(note) if note.counts => Some(&note.text),
+        _ => None,
+    });
     json!({
         "verdict": verdict::lines(explanation).join("; "),
         "reason": reason(&explanation.verdict.reason),
         "virtual_host": { "name": vhost.name, "origin": vhost.origin.as_ref().map(origin) },
+        "notes": notes.collect::<Vec<_>>(),
         "answer": answer(explanation),
     })
 }
@@ -67,6 +72,7 @@ pub(super) fn brief_of_refused(Refused { status, why }: &Refused) -> Value {
         "verdict": format!("{status}: {why}"),
         "reason": { "module": "core", "cause": why, "origin": Value::Null, "effect": "" },
         "virtual_host": Value::Null,
+        "notes": [],
         "answer": { "status": status, "made_by": Value::Null, "runs": false },
     })
 }

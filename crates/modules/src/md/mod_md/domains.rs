@@ -211,8 +211,12 @@ pub(super) fn resolve(draft: &mut Draft, context: &mut Context) -> Result<(), Er
     let belongs = assign(draft, &defined)?;
     let mut all = Vec::new();
     for (at, (definition, origin)) in defined.iter().enumerate() {
-        let hosts: Vec<&SettingsMap> =
-            draft.servers().zip(&belongs).filter(|(_, own)| own.first() == Some(&at)).map(|(settings, _)| settings).collect();
+        let hosts: Vec<&SettingsMap> = draft
+            .servers()
+            .zip(&belongs)
+            .filter(|(_, own)| own.first() == Some(&at))
+            .map(|(settings, _)| settings)
+            .collect();
         let state = SharedState { words: words.clone(), index: at };
         all.push(Arc::new(domain(definition, origin, &hosts, &draft.main, store.clone(), state, context)?));
     }

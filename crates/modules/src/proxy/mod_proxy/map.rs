@@ -36,7 +36,7 @@ pub(super) static UNDECODED: MapUndecoded = MapUndecoded {
 };
 
 /// Maps the request by the first of these lines that applies.
-fn map_by(request: &mut Request, is_one: impl Fn(&Pass) -> bool) -> Flow {
+fn map_by(request: &mut Request, is_one: fn(&Pass) -> bool) -> Flow {
     // Apache manual, mod_proxy, "ProxyPass".
     if request.env.contains("no-proxy") {
         return Flow::Declined;
@@ -51,6 +51,9 @@ fn map_by(request: &mut Request, is_one: impl Fn(&Pass) -> bool) -> Flow {
     }
     // The main server's lines are inherited, unless a virtual host disables that.
     let own_only = vhost.origin.is_some() && !server.inherit();
+    if own_only && request.is_hypothetical() {
+        note_left_out(request, server, is_one);
+    }
     for (pass, origin) in server.passes.entries().iter().filter(|(pass, _)| is_one(pass) && (pass.in_host || !own_only))
     {
         if let Some(flow) = pass_on(request, pass, origin) {
@@ -58,6 +61,21 @@ fn map_by(request: &mut Request, is_one: impl Fn(&Pass) -> bool) -> Flow {
         }
     }
     Flow::Declined
+}
+
+/// Notes the line of the main server that would map the request if the virtual host inherited it: in Apache it does.
+fn note_left_out(request: &mut Request, server: &ProxyServer, is_one: fn(&Pass) -> bool) {
+    let uri = &request.data.uri;
+    let applies = |pass: &Pass| match &pass.matcher {
+        Matcher::Prefix(prefix) if pass.mapping == Some(Mapping::Servlet) => servlet::matched(uri, prefix).is_some(),
+        Matcher::Prefix(prefix) => matched(uri, prefix).is_some(),
+        Matcher::Pattern(regex) => regex.captures(uri, &mut Captures::default()).unwrap_or(false),
+    };
+    let lines = server.passes.entries();
+    if let Some((_, line)) = lines.iter().find(|(pass, _)| is_one(pass) && !pass.in_host && applies(pass)) {
+        let text = format!("ProxyPassInherit Off: ProxyPass of the main server ({line}) does not apply");
+        request.note_step("proxy", server.inherit.origin(), |_| text);
+    }
 }
 
 /// Maps the request, if the line applies; `Some`: no other line is tried.

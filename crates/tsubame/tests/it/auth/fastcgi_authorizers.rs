@@ -95,7 +95,24 @@ fn configuration() -> String {
 }
 
 fn build(site: &Site) {
-    for place in ["n", "z", "nz", "down", "down-z", "check", "other", "late", "nzc", "tokens", "anybody", "nobody", "gone", "nameless", "nameless-on", "typeless"] {
+    for place in [
+        "n",
+        "z",
+        "nz",
+        "down",
+        "down-z",
+        "check",
+        "other",
+        "late",
+        "nzc",
+        "tokens",
+        "anybody",
+        "nobody",
+        "gone",
+        "nameless",
+        "nameless-on",
+        "typeless",
+    ] {
         site.page(&format!("{place}/f.txt"), "x\n");
     }
     let secret = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
@@ -176,7 +193,8 @@ fn a_password_is_not_needed() {
             ("typeless", "", 200, false),
             ("typeless", "Basic am9lOnNlY3JldA==", 200, false),
         ] {
-            let field = if credentials.is_empty() { String::new() } else { format!("Authorization: {credentials}\r\n") };
+            let field =
+                if credentials.is_empty() { String::new() } else { format!("Authorization: {credentials}\r\n") };
             let request = format!("GET /{place}/f.txt HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
             let answer = Client::connect(site.address()).request(request);
             let is_asked = answer.field("WWW-Authenticate") == Some("Basic realm=\"x\"");

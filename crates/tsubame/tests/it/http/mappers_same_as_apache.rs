@@ -271,9 +271,8 @@ fn paths_that_are_too_long() {
     let lines = "<Directory />\nRequire all granted\n</Directory>\nAlias /there ${DOCS}/there\nAlias /gone /nowhere/at/all\n\
         ErrorDocument 404 nothing\nErrorDocument 403 refused\n";
     let hosts = [("root", "/usr"), ("none", "/non"), ("slash", "/")];
-    let hosts = hosts.map(|(name, root)| {
-        format!("<VirtualHost *>\nServerName {name}\nDocumentRoot {root}\n</VirtualHost>\n")
-    });
+    let hosts =
+        hosts.map(|(name, root)| format!("<VirtualHost *>\nServerName {name}\nDocumentRoot {root}\n</VirtualHost>\n"));
     let (name, path) = ("x".repeat(300), "/ab".repeat(1400));
     let mut requests = Vec::new();
     for host in ["root", "none", "slash"] {

@@ -198,3 +198,20 @@ fn explanations_name_the_member() {
         "{plain}"
     );
 }
+
+/// An explanation names the main server's line that a virtual host does not inherit.
+#[test]
+fn explanations_name_lines_that_are_not_inherited() {
+    let site = Site::new();
+    let configuration = "ProxyPass /app/static !\nProxyPass /app http://127.0.0.1:9/\n\
+        <VirtualHost *>\nServerName own\nProxyPassInherit Off\nProxyPass / http://127.0.0.1:9/own/\n</VirtualHost>\n\
+        <VirtualHost *>\nServerName all\nProxyPass / http://127.0.0.1:9/all/\n</VirtualHost>\n";
+    let _server = Server::start(Mpm::Percore, &site, configuration);
+    let text = "ProxyPassInherit Off: ProxyPass of the main server (";
+    for (host, path, is_told) in
+        [("own", "/app/static", true), ("own", "/app/x", true), ("own", "/other", false), ("all", "/app/x", false)]
+    {
+        let told = ctl::ctl(&site, &["explain", "--header", &format!("Host: {host}"), path]).0;
+        assert_eq!(told.contains(text), is_told, "{host} {path}: {told}");
+    }
+}
