@@ -148,8 +148,8 @@ const MEANT: &[Meant] = &[
         case.is(&What::Status) && case.statuses().1 == 500 && case.is_made_by("proxy_express")
     }),
     meant("A session in a cookie that is hidden", |case| {
-        let (once, twice) = (&case.difference.tsubame, &case.difference.apache);
-        case.is_field("cache-control") && *twice == format!("{once} | {once}")
+        let (theirs, ours) = (&case.difference.apache, &case.difference.tsubame);
+        case.is_field("cache-control") && theirs.split(" | ").all(|one| one == ours)
     }),
     meant("The items of a refused request", |case| {
         let status = case.difference.tsubame.split(' ').find(|word| word.len() == 3 && word.starts_with(['4', '5']));

@@ -69,7 +69,8 @@ fn note_left_out(request: &mut Request, server: &ProxyServer, is_one: fn(&Pass) 
     let applies = |pass: &Pass| match &pass.matcher {
         Matcher::Prefix(prefix) if pass.mapping == Some(Mapping::Servlet) => servlet::matched(uri, prefix).is_some(),
         Matcher::Prefix(prefix) => matched(uri, prefix).is_some(),
-        Matcher::Pattern(regex) => regex.captures(uri, &mut Captures::default()).unwrap_or(false),
+        // What cannot be decided is not worth a note.
+        Matcher::Pattern(regex) => matches!(regex.captures(uri, &mut Captures::default()), Ok(true)),
     };
     let lines = server.passes.entries();
     if let Some((_, line)) = lines.iter().find(|(pass, _)| is_one(pass) && !pass.in_host && applies(pass)) {
