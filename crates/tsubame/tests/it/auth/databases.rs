@@ -277,7 +277,9 @@ fn sessions_are_kept_in_a_database() {
         + &place("user", &format!("SessionDBDPerUser On\n{log_in}\n{PASSWORDS}"))
         + &place("lost", "SessionDBDCookieName s path=/\nSessionDBDUpdateLabel missing")
         + &place("zero", "SessionDBDCookieName s path=/\nSessionDBDInsertLabel updatesession")
-        + &place("free", "SessionDBDPerUser On");
+        + &place("free", "SessionDBDPerUser On")
+        + &place("closed", "SessionDBDCookieName s path=/\nRequire all denied")
+        + &place("again", "SessionDBDCookieName s path=/\nErrorDocument 404 /anon/say");
     both("sessions_are_kept_in_a_database", &configuration, |site, sql| {
         site.script(
             "say",
@@ -292,7 +294,18 @@ fn sessions_are_kept_in_a_database() {
         };
         let answer = ask("anon/say", "");
         assert_eq!((answer.text().as_str(), cookie(&answer), rows().as_str()), ("|", None, ""));
-        assert_eq!(answer.field("Cache-Control"), Some("no-cache, private"));
+        let private = Some("no-cache, private");
+        assert_eq!(answer.field("Cache-Control"), private);
+        for (path, status, told) in [
+            ("anon/missing", 404, None),
+            ("user/say", 401, None),
+            ("closed/say", 403, private),
+            ("again/missing", 404, private),
+            ("free/say", 200, None),
+        ] {
+            let answer = ask(path, "");
+            assert_eq!((answer.status, answer.field("Cache-Control")), (status, told), "{path}");
+        }
         let answer = ask("anon/say?a=1", "");
         let (first, attributes) = cookie(&answer).expect("a cookie");
         assert_eq!(attributes, "path=/");
