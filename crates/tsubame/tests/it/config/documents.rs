@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::config::tables::infos;
 use crate::harness::oracle;
@@ -31,6 +32,16 @@ const OWN: &str = "Tsubame only";
 
 #[test]
 fn examples_of_directives_are_accepted() {
+    all_are_accepted("examples_of_directives_are_accepted", &examples());
+}
+
+#[test]
+fn recipes_are_accepted() {
+    all_are_accepted("recipes_are_accepted", &recipes());
+}
+
+/// The examples of each module's directives.
+fn examples() -> Vec<Shown> {
     let files = std::fs::read_dir(Path::new(ROOT).join("docs/examples")).expect("docs/examples");
     let shown = files.map(|file| {
         let path = file.expect("a file").path();
@@ -47,15 +58,32 @@ fn examples_of_directives_are_accepted() {
             is_plain: false,
         }
     });
-    all_are_accepted("examples_of_directives_are_accepted", &shown.collect::<Vec<_>>());
+    shown.collect()
 }
 
-#[test]
-fn recipes_are_accepted() {
+/// The recipes.
+fn recipes() -> Vec<Shown> {
     let page = std::fs::read_to_string(Path::new(ROOT).join("docs/recipes.md")).expect("docs/recipes.md");
     let shown: Vec<Shown> = page.split("\n## ").skip(1).flat_map(recipe).collect();
     assert!(shown.len() > 20, "{} recipes", shown.len());
-    all_are_accepted("recipes_are_accepted", &shown);
+    shown
+}
+
+/// What the documents show is answered as by Apache, as far as the program can tell that administrators ask before they switch.
+#[test]
+fn what_is_shown_is_answered_as_apache_does() {
+    let test = "what_is_shown_is_answered_as_apache_does";
+    let lab = Path::new(env!("CARGO_BIN_EXE_tsubame")).with_file_name("tsubame-lab");
+    if !oracle::is_there(test) {
+        return;
+    }
+    assert!(lab.exists(), "cargo build -p tsubame-lab");
+    let shown: Vec<Shown> = examples()
+        .into_iter()
+        .chain(recipes())
+        .filter(|shown| shown.theirs.is_some() && !shown.common.trim().is_empty())
+        .collect();
+    all_pass(&shown, &|shown| differs(shown, &lab));
 }
 
 /// The blocks of the tutorial, one after the other, are what its reader ends with.
@@ -161,17 +189,60 @@ fn apache_with(module: &str) -> Option<String> {
     is_there.then(|| lines + &more.collect::<String>())
 }
 
-/// Runs both programs on each piece, several at a time, and shows all that is refused.
+/// Runs both programs on each piece, and shows all that is refused.
 fn all_are_accepted(test: &str, shown: &[Shown]) {
     let has_apache = oracle::is_there(test);
-    let check = |part: &[Shown]| -> Vec<String> { part.iter().filter_map(|one| refused(one, has_apache)).collect() };
-    let check = &check;
+    all_pass(shown, &|shown| refused(shown, has_apache));
+}
+
+/// Checks the pieces, several at a time, and shows what all checks say.
+fn all_pass(shown: &[Shown], check: &(dyn Fn(&Shown) -> Option<String> + Sync)) {
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mut said = Vec::new();
+        while let Some(one) = shown.get(next.fetch_add(1, Ordering::Relaxed)) {
+            said.extend(check(one));
+        }
+        said
+    };
     let said: Vec<String> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            shown.chunks(shown.len().div_ceil(4)).map(|part| scope.spawn(move || check(part))).collect();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(some)).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect()
     });
-    assert!(said.is_empty(), "{} are refused:\n{}", said.len(), said.join("\n"));
+    assert!(said.is_empty(), "{} of {}:\n{}", said.len(), shown.len(), said.join("\n"));
+}
+
+/// What `tsubame-lab switch` finds that is unexplained, or why it cannot compare.
+fn differs(shown: &Shown, lab: &Path) -> Option<String> {
+    let site = Site::new();
+    let modules = shown.theirs.as_deref().unwrap_or_default();
+    let text = placed(&site, &shown.common);
+    let listen = if text.lines().any(|line| line.trim() == "Listen 80") { "" } else { "Listen 80\n" };
+    site.file("conf/shown.conf", text);
+    site.file(
+        "conf/httpd.conf",
+        format!(
+            "{modules}ServerRoot {root}\nServerName www.example.org\n{listen}User www-data\nGroup www-data\n\
+             TypesConfig {root}/conf/mime.types\nDocumentRoot {root}/htdocs\nPidFile run/pid\nErrorLog logs/error_log\n\
+             Include conf/shown.conf\n",
+            root = site.path()
+        ),
+    );
+    let mut command = Command::new(lab);
+    command.args(["switch", "--rounds", "0", "--json", "--from", "configuration,files", "--tsubame"]);
+    let output = command.arg(env!("CARGO_BIN_EXE_tsubame")).arg("-f").arg(site.root.join("conf/httpd.conf")).output();
+    let output = output.expect("run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let Ok(report) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
+        return Some(format!("{}: {said}", shown.from));
+    };
+    if std::env::var_os("SHOW").is_some() {
+        eprintln!("{}: {}", shown.from, report["asked"]);
+    }
+    let findings = report["findings"].as_array().into_iter().flatten().filter(|one| one["meant"].is_null());
+    let findings: Vec<String> =
+        findings.chain(report["misread"].as_array().into_iter().flatten()).map(|one| format!("{one:#}")).collect();
+    (!findings.is_empty()).then(|| format!("{}:\n{}", shown.from, findings.join("\n")))
 }
 
 /// A program's objection to a piece.
@@ -226,7 +297,13 @@ fn make(site: &Site, path: &str) {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
         _ if path.contains(PATTERN) => {}
-        None => std::fs::create_dir_all(site.root.join(path)).expect("directory"),
+        None => {
+            std::fs::create_dir_all(site.root.join(path)).expect("directory");
+            // A directory of authorities must not be empty.
+            if path.starts_with("etc/ssl/") {
+                site.file(format!("{path}/ca.pem"), pem());
+            }
+        }
         Some((_, kind)) => {
             let file = site.file(path, content(kind));
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).expect("mode");
