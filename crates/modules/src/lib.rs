@@ -167,6 +167,7 @@ pub static MODULES: &[&Module] = &[
     &session::mod_session_dbd::MODULE,
     &metadata::mod_remoteip::MODULE,
     &metadata::mod_setenvif::MODULE,
+    &metadata::mod_trace_context::MODULE,
     &metadata::mod_unique_id::MODULE,
     &metadata::mod_usertrack::MODULE,
     &ssl::mod_ssl::MODULE,

@@ -9,6 +9,7 @@ pub mod mod_mime;
 pub mod mod_mime_magic;
 pub mod mod_remoteip;
 pub mod mod_setenvif;
+pub mod mod_trace_context;
 pub mod mod_unique_id;
 pub mod mod_usertrack;
 mod periods;

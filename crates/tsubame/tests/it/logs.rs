@@ -10,4 +10,5 @@ pub mod piped_logs;
 pub mod rotation;
 pub mod status_readers;
 pub mod status_same_as_apache;
+pub mod traces;
 pub mod unique_ids;
