@@ -8,6 +8,7 @@ mod table;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use conf::directive::Args::{Take1, Words};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
@@ -26,6 +27,8 @@ pub(crate) static MODULE: Module = Module {
         // Before anybody's password is checked. `Satisfy Any` lets nobody past a phase before that of access.
         Hook::Phase(Phase::HeaderParser, Order::First, Now(|request| check(request, |rule| !is_by_user(rule)))),
         Hook::Phase(Phase::Fixups, Order::First, Now(|request| check(request, is_by_user))),
+        // A directory has become its index, which may have limits of its own.
+        Hook::Phase(Phase::Fixups, Order::ReallyLast, Now(|request| check(request, |_| true))),
         // Before the client hears of it: the next attempt finds it counted.
         Hook::Filter(Order::Middle, count_failed_login),
     ],
@@ -43,8 +46,11 @@ const CLIENTS: usize = 65_536;
 /// The most that may be configured: a gigabyte.
 const CLIENTS_MAX: usize = 64 << 20;
 
-/// The note with the key of a client whose failed log-in counts, and its rate.
-const NOTE: &str = "client-limit-login";
+/// The note with the keys of clients whose failed log-in counts, and their rates.
+const LOGINS: &str = "client-limit-logins";
+
+/// The note with the rules that were asked: a request counts once, wherever internal redirects lead it.
+const ASKED: &str = "client-limit-asked";
 
 settings! {
     /// The module's settings of a section.
@@ -104,10 +110,19 @@ fn is_by_user(rule: &Rule) -> bool {
 fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<ClientLimitDir>().rules.get() else { return Flow::Declined };
-    if request.is_subrequest() || request.previous().is_some() {
-        return Flow::Declined;
-    }
+    let counted: fn(&Request, &Rule) -> bool = match request.previous() {
+        // A subrequest is part of a request that counts, but may try a password.
+        None if request.is_subrequest() => |_, rule| rule.counted == Counted::FailedLogins,
+        // The page for a failed log-in is no attempt.
+        Some(previous) if previous.status >= 400 => {
+            |request, rule| rule.counted == Counted::Requests && !has_asked(request, rule)
+        }
+        _ => |request, rule| !has_asked(request, rule),
+    };
     for rule in rules.iter().filter(|rule| concerns(rule)) {
+        if !counted(request, rule) {
+            continue;
+        }
         request.asks_beyond_head();
         match ask(request, rule) {
             Ok(None) => {
@@ -138,14 +153,36 @@ fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
 fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Answer>, String> {
     let Some((table, hasher)) = CLIENTS_OF_SERVER.get() else { return Ok(None) };
     let Some(name) = name(request, &rule.by)? else { return Ok(None) };
-    let key = hasher.hash_one((rule.origin.file(), rule.origin.line, name));
+    let limit = limit(hasher, rule);
+    let key = hasher.hash_one((limit, name));
     let counts_now = rule.counted == Counted::Requests;
-    if !counts_now {
-        let Rate { each, burst } = rule.rate;
-        let known = request.notes.get(NOTE).map(|known| format!("{known},")).unwrap_or_default();
-        request.notes.set(NOTE, format!("{known}{key}:{}:{burst}", each.as_micros()));
+    let (note, word) =
+        if counts_now { (ASKED, limit.to_string()) } else { (LOGINS, format!("{key}:{}", rule.rate.each.as_micros())) };
+    if !words(request, note).any(|known| known == word) {
+        let words = request.notes.get(note).map_or_else(|| word.clone(), |words| format!("{words},{word}"));
+        request.notes.set(note, words);
     }
     Ok(Some(table.ask(key, rule.rate, monotonic(), counts_now && !request.is_hypothetical())))
+}
+
+/// What tells a limit from others. A line with another rate is another limit, which nobody owes anything yet.
+fn limit(hasher: &RandomState, rule: &Rule) -> u64 {
+    hasher.hash_one((rule.origin.file(), rule.origin.line, rule.rate))
+}
+
+/// Whether a request has counted for a rule already, before an internal redirect or in an earlier phase.
+fn has_asked(request: &Request, rule: &Rule) -> bool {
+    CLIENTS_OF_SERVER.get().is_some_and(|(_, hasher)| {
+        let limit = limit(hasher, rule).to_string();
+        words(request, ASKED).any(|known| known == limit)
+    })
+}
+
+/// The words of a note, also of the requests before internal redirects.
+fn words<'a>(request: &'a Request, note: &'a str) -> impl Iterator<Item = &'a str> {
+    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    let notes = std::iter::once(&request.notes).chain(before.map(|previous| &previous.notes));
+    notes.filter_map(move |notes| notes.get(note)).flat_map(|words| words.split(','))
 }
 
 /// The name under which the requests of this client count.
@@ -190,27 +227,24 @@ fn refuse(request: &mut Request, rule: &Rule, seconds: u64) -> Flow {
 
 /// A request with credentials is refused: counts that, whatever page is sent instead.
 fn count_failed_login(request: &mut Request, body: Body) -> Body {
-    if !request.is_subrequest() && !request.is_hypothetical() {
+    if !request.is_hypothetical() {
         count(request);
     }
     body
 }
 
 fn count(request: &Request) {
-    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    let first = before.last();
-    let (status, notes) =
-        first.map_or((request.response.status(), &request.notes), |first| (first.status, &first.notes));
-    let Some(note) = notes.get(NOTE).filter(|_| status == 401) else { return };
+    let mut before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    if request.response.status() != 401 && before.all(|previous| previous.status != 401) {
+        return;
+    }
     let Some((table, _)) = CLIENTS_OF_SERVER.get().filter(|_| request.header("Authorization").is_some()) else {
         return;
     };
-    for one in note.split(',') {
-        let mut numbers = one.split(':').map_while(|number| number.parse::<u64>().ok());
-        if let (Some(key), Some(each), Some(burst)) = (numbers.next(), numbers.next(), numbers.next()) {
-            let rate =
-                Rate { each: std::time::Duration::from_micros(each), burst: u32::try_from(burst).unwrap_or(u32::MAX) };
-            table.ask(key, rate, monotonic(), true);
+    for login in words(request, LOGINS) {
+        let numbers = login.split_once(':').and_then(|(key, each)| Some((key.parse().ok()?, each.parse().ok()?)));
+        if let Some((key, each)) = numbers {
+            table.charge(key, Duration::from_micros(each), monotonic());
         }
     }
 }

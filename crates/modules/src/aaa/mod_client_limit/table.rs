@@ -18,7 +18,7 @@ const SLOTS: usize = 8;
 type Bucket = [AtomicU64; 2 * SLOTS];
 
 /// What a client may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Rate {
     /// The time that a request costs.
     pub(super) each: Duration,
@@ -54,7 +54,12 @@ impl Table {
     pub(super) fn ask(&self, key: u64, rate: Rate, now: Duration, takes: bool) -> Answer {
         let (now, each) = (micros(now), micros(rate.each).max(1));
         let room = each.saturating_mul(u64::from(rate.burst.saturating_sub(1)));
-        let paid = self.moment(key, now);
+        let paid = match self.place(key) {
+            Some(place) => place,
+            // Who is not known owes nothing. A look pushes nobody out.
+            None if !takes => return Answer::Allowed { left: room / each },
+            None => self.claim(key, now),
+        };
         loop {
             let before = paid.load(Relaxed);
             let from = before.max(now);
@@ -69,6 +74,14 @@ impl Table {
         }
     }
 
+    /// Charges a client for something that has happened, whatever it owes: many may have been allowed at the same moment.
+    pub(super) fn charge(&self, key: u64, each: Duration, now: Duration) {
+        let (now, each) = (micros(now), micros(each).max(1));
+        let paid = self.place(key).unwrap_or_else(|| self.claim(key, now));
+        // `fetch_update` fails only if the function does.
+        let _ = paid.fetch_update(Relaxed, Relaxed, |before| Some(before.max(now).saturating_add(each)));
+    }
+
     /// Counts a refusal; `is_real`: the client was refused.
     pub(super) fn count(&self, is_real: bool) {
         self.counts[usize::from(!is_real)].fetch_add(1, Relaxed);
@@ -79,26 +92,32 @@ impl Table {
         (self.counts[0].load(Relaxed), self.counts[1].load(Relaxed))
     }
 
-    /// The moment of a client: the place that has its key, or one that is taken over.
-    fn moment(&self, key: u64, now: u64) -> &AtomicU64 {
-        // A free place has the key 0.
-        let key = key.max(1);
+    /// The places of a bucket, each a key and a moment.
+    fn places(&self, key: u64) -> &[[AtomicU64; 2]] {
         let bucket = &self.buckets[key as usize & (self.buckets.len() - 1)];
-        let (places, _) = bucket.as_chunks::<2>();
-        let [_, of_client] = match places.iter().find(|[own, _]| own.load(Relaxed) == key) {
-            Some(place) => place,
-            None => {
-                let paid = |[own, paid]: &&[AtomicU64; 2]| if own.load(Relaxed) == 0 { 0 } else { paid.load(Relaxed) };
-                // `min_by_key` of an array that is not empty.
-                let Some(oldest) = places.iter().min_by_key(paid) else { return &bucket[1] };
-                // Who comes first has the place; another one that comes now shares it once.
-                oldest[1].store(now, Relaxed);
-                oldest[0].store(key, Relaxed);
-                oldest
-            }
-        };
-        of_client
+        bucket.as_chunks::<2>().0
     }
+
+    /// The moment of a client that has a place.
+    fn place(&self, key: u64) -> Option<&AtomicU64> {
+        self.places(key).iter().find(|[own, _]| own.load(Relaxed) == named(key)).map(|[_, paid]| paid)
+    }
+
+    /// Takes over a place for a client that has none.
+    fn claim(&self, key: u64, now: u64) -> &AtomicU64 {
+        let paid = |[own, paid]: &&[AtomicU64; 2]| if own.load(Relaxed) == 0 { 0 } else { paid.load(Relaxed) };
+        let places = self.places(key);
+        let [own, paid] = places.iter().min_by_key(paid).unwrap_or(&places[0]);
+        // Who comes first has the place; another one that comes now shares it once.
+        paid.store(now, Relaxed);
+        own.store(named(key), Relaxed);
+        paid
+    }
+}
+
+/// A free place has the key 0, and no client.
+fn named(key: u64) -> u64 {
+    key.max(1)
 }
 
 fn micros(time: Duration) -> u64 {
@@ -134,6 +153,31 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(table.ask(7, RATE, at(0), false), Answer::Allowed { left: 2 });
         }
+    }
+
+    #[test]
+    fn a_look_pushes_nobody_out() {
+        let table = Table::new(1).unwrap();
+        for client in 1..=8 {
+            table.ask(client, RATE, at(0), true);
+        }
+        for other in 9..100 {
+            assert_eq!(table.ask(other, RATE, at(0), false), Answer::Allowed { left: 2 });
+        }
+        for client in 1..=8 {
+            assert_eq!(table.ask(client, RATE, at(0), false), Answer::Allowed { left: 1 }, "{client}");
+        }
+    }
+
+    /// Those that were allowed at the same moment are all paid for later.
+    #[test]
+    fn charges_go_beyond_the_burst() {
+        let table = Table::new(1).unwrap();
+        for _ in 0..10 {
+            table.charge(7, RATE.each, at(0));
+        }
+        assert_eq!(table.ask(7, RATE, at(0), false), Answer::Refused { wait: Duration::from_millis(800) });
+        assert_eq!(table.ask(7, RATE, at(800), true), Answer::Allowed { left: 0 });
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sys::signal::Signal;
+
 use crate::cli::ctl::{ctl, json};
 use crate::harness::mpm::{under_every_mpm, under_percore_and};
 use crate::harness::server::Server;
@@ -124,5 +126,73 @@ under_percore_and! { event:
         assert_eq!(seen, BTreeMap::from([(200, 3), (429, 17)]));
         let (text, ..) = ctl(&site, &["explain", "/each/page"]);
         assert!(text.contains("ClientLimit 1/h") && text.contains("429"), "{text}");
+    }
+}
+
+/// Requests that reach a limited page by internal redirects.
+const LED: &str = "<Location /limited>\nClientLimit 1/h burst=2\n</Location>\n\
+    <Location /start>\nClientLimit 1/h burst=2\n</Location>\n\
+    <Directory ${ROOT}/htdocs/files>\n<Files index.html>\nClientLimit 1/h burst=2\n</Files>\n</Directory>\n\
+    <Directory ${ROOT}/htdocs/logins>\n<Files index.html>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\n\
+    ClientLimit 1/h burst=2 of=failed-logins\n</Files>\n</Directory>\n\
+    <Directory ${ROOT}/htdocs/rewritten>\nRewriteEngine on\nRewriteRule ^ /limited/page [L]\n</Directory>\n\
+    <Location /missing>\nErrorDocument 404 /limited/page\n</Location>\n\
+    ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\nRemoteIPHeader X-From\n";
+
+under_percore_and! { worker:
+    /// No internal redirect leads around a limit, and none makes a request count twice.
+    fn redirects_lead_to_limits(mpm: Mpm) {
+        let site = site();
+        for name in ["limited/page", "files/index.html", "logins/index.html", "rewritten/page", "start/index.html"] {
+            site.page(name, "hello\n");
+        }
+        site.script("local", "#!/bin/sh\necho Location: /limited/page\necho\n");
+        let server = Server::start(mpm, &site, LED);
+        allow(&server);
+        for (from, path, expected) in [
+            (1, "/limited/page", [200, 200, 429, 429]),
+            (2, "/rewritten/page", [200, 200, 429, 429]),
+            (3, "/cgi/local", [200, 200, 429, 429]),
+            (4, "/files/", [200, 200, 429, 429]),
+            (5, "/start/", [200, 200, 429, 429]),
+            (6, "/logins/", [401, 401, 429, 429]),
+            // As ever, the first error counts, but its document does not run.
+            (7, "/missing/page", [404; 4]),
+        ] {
+            let fields = format!("X-From: 192.0.2.{from}\r\n{WRONG}");
+            assert_eq!(statuses(&server, path, &fields, 4), expected, "{path}");
+        }
+        let text = |from| ask(&server, "/missing/page", &format!("X-From: 192.0.2.{from}\r\n")).text();
+        assert!(text(8) == "hello\n" && text(7) != "hello\n");
+    }
+
+    /// A line with another rate is another limit: nobody is refused for what the old one would have made of it.
+    fn another_rate_begins_anew(mpm: Mpm) {
+        let site = site();
+        let lines = |rate: &str| format!("<Location /each>\nClientLimit {rate}\n</Location>\n");
+        let mut server = Server::start(mpm, &site, &lines("2/d"));
+        assert_eq!(statuses(&server, "/each/page", "", 3), [200, 200, 429]);
+        server.restart(Signal::USR1);
+        assert_eq!(statuses(&server, "/each/page", "", 1), [429], "a restart forgives nothing");
+        site.configure(mpm, &lines("1000/s"));
+        server.restart(Signal::USR1);
+        assert_eq!(statuses(&server, "/each/page", "", 3), [200; 3]);
+    }
+
+    /// Attempts at the same moment are all paid for, one after the other.
+    fn simultaneous_failures_count(mpm: Mpm) {
+        let site = site();
+        // Each takes its time.
+        site.file("users", "slow:$2y$10$WrkxiQFZ1WxbSz4qdXLjUeeEe3eCfvVxQVmBR/5YmRHNeP0iIh.xW\n");
+        let server = Server::start(mpm, &site, LIMITS);
+        allow(&server);
+        server.allow("user slow: authentication failure");
+        let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
+        for client in &mut clients {
+            client.send("GET /secret/page HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic c2xvdzp3cm9uZw==\r\n\r\n");
+        }
+        let failed = clients.iter_mut().map(|client| client.response().status).filter(|status| *status == 401).count();
+        let wait: usize = ask(&server, "/secret/page", JOE).field("Retry-After").expect("refused").parse().expect("seconds");
+        assert_eq!(wait.div_ceil(3600), failed - 2, "{wait}");
     }
 }
