@@ -28,7 +28,7 @@ impl Notifier {
         Notifier {
             socket: std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name).ok()),
             has_watchdog: std::env::var_os("WATCHDOG_USEC").is_some()
-                && number("WATCHDOG_PID").is_none_or(|pid| pid == Pid::own().number()),
+                && number(WATCHED).is_none_or(|pid| pid == Pid::own().number()),
         }
     }
 
@@ -75,10 +75,13 @@ pub fn predecessor() -> Option<Pid> {
     *PREDECESSOR.get_or_init(|| Pid::parent().filter(|parent| number(FROM) == Some(parent.number())))
 }
 
+/// The process that the watchdog waits for. A successor is another one, and has to go on.
+const WATCHED: &str = "WATCHDOG_PID";
+
 /// The environment of a process that replaces this one: ours, plus the number of sockets it gets.
 pub fn environment_of_successor(sockets: usize) -> Vec<(OsString, OsString)> {
-    let ours =
-        std::env::vars_os().filter(|(name, _)| ![COUNT, TO, FROM, "LISTEN_FDNAMES"].iter().any(|own| name == own));
+    let ours = std::env::vars_os()
+        .filter(|(name, _)| ![COUNT, TO, FROM, WATCHED, "LISTEN_FDNAMES"].iter().any(|own| name == own));
     let more = [(COUNT, sockets.to_string()), (FROM, Pid::own().to_string())];
     ours.chain(more.map(|(name, value)| (name.into(), value.into()))).collect()
 }

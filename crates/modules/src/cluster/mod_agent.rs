@@ -7,6 +7,8 @@ mod load;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::directive::Args::Take1;
@@ -15,6 +17,7 @@ use runtime::HelperProcess;
 use runtime::scoreboard::{self, Duty};
 use server::{Body, Handler, HandlerResult, HelperHook, Hook, Module, Order, Request, Server};
 use sys::cred::Identity;
+use sys::notify::predecessor;
 use sys::socket::{ListenError, ListenOptions, listen};
 
 pub(crate) static MODULE: Module = Module {
@@ -83,10 +86,16 @@ fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperPro
 /// How many balancers may ask at once.
 const BACKLOG: i32 = 128;
 
-/// Shares the port with the program that this one replaces (`-k upgrade`).
+/// Shares the port with the program that this one replaces (`-k upgrade`), and with an earlier configuration's helper.
 fn open(address: SocketAddr) -> Result<OwnedFd, String> {
-    let options = ListenOptions { backlog: BACKLOG, reuse_port: true, ..ListenOptions::default() };
-    listen(address, options).map_err(|error| {
+    /// Whether another server was looked for at the port.
+    static LOOKED: AtomicBool = AtomicBool::new(false);
+    let options = ListenOptions { backlog: BACKLOG, ..ListenOptions::default() };
+    let is_first = !LOOKED.swap(true, Relaxed) && predecessor().is_none();
+    // A port that another server shares unasked would tell balancers now of the one and now of the other.
+    let alone = if is_first { listen(address, options).map(drop) } else { Ok(()) };
+    let shared = alone.and_then(|()| listen(address, ListenOptions { reuse_port: true, ..options }));
+    shared.map_err(|error| {
         let (ListenError::Socket(error) | ListenError::Bind(error) | ListenError::Listen(error)) = error;
         format!("{}: AgentListen {address} cannot be opened", sys::describe(&error))
     })
@@ -101,6 +110,7 @@ fn set_duty(command: &str, duty: Duty, json: bool) -> Result<String, String> {
         Duty::Ready => "load balancers are told to send requests\n",
         Duty::Drain => "load balancers are told to send no new clients; `tsubame ctl ready` takes that back\n",
         Duty::Maintenance => "load balancers are told to send nothing; `tsubame ctl ready` takes that back\n",
+        Duty::Replaced => "",
     }
     .into())
 }
@@ -109,7 +119,7 @@ fn set_duty(command: &str, duty: Duty, json: bool) -> Result<String, String> {
 fn handler(request: &mut Request) -> HandlerResult {
     let (status, text) = match (request.handler_name(), scoreboard::duty()) {
         (Some("server-alive"), _) => (200, "alive\n"),
-        (Some("server-ready"), Duty::Ready) => (200, "ready\n"),
+        (Some("server-ready"), Duty::Ready | Duty::Replaced) => (200, "ready\n"),
         (Some("server-ready"), Duty::Drain) => (503, "drain\n"),
         (Some("server-ready"), Duty::Maintenance) => (503, "maintenance\n"),
         _ => return HandlerResult::Declined,

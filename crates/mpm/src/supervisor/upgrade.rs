@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use runtime::scoreboard::Duty;
 use sys::notify::Notifier;
 use sys::process::{Pid, Reaped, Status};
 use sys::signal::Signal;
@@ -93,6 +94,7 @@ impl Supervisor<'_> {
 
     /// The new program serves: finishes this one's work.
     pub(super) fn hand_over(&mut self) -> ExitCode {
+        self.board.set_duty(Duty::Replaced);
         if let Some(NewProgram { pid: new_program, .. }) = self.new_program.take() {
             runtime::log!(self.module(), Notice, "the new program (pid {new_program}) serves: finishing requests");
             // For the case that the new one has a file of another name.

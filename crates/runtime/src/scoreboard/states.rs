@@ -101,11 +101,13 @@ pub enum Duty {
     Drain,
     /// None.
     Maintenance,
+    /// What the program wants that has taken the place of this one.
+    Replaced,
 }
 
 impl Duty {
     pub(super) fn of(word: u64) -> Duty {
-        let all = [Duty::Ready, Duty::Drain, Duty::Maintenance];
+        let all = [Duty::Ready, Duty::Drain, Duty::Maintenance, Duty::Replaced];
         all.into_iter().find(|duty| *duty as u64 == word).unwrap_or_default()
     }
 }

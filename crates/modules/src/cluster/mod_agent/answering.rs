@@ -21,7 +21,7 @@ use sys::signal::Signal;
 use sys::signal_fd::SignalFd;
 use sys::socket;
 use sys::time::monotonic;
-use sys::watch::{Interest, watch};
+use sys::watch::{Interest, Watched, watch};
 
 use super::load::{Load, settled, weight};
 
@@ -55,12 +55,29 @@ async fn accept(listener: &Arc<OwnedFd>, orders: &SignalFd) -> io::Result<()> {
             }
         }
         if let Poll::Ready(ready) = came {
+            if scoreboard::duty() == Duty::Replaced {
+                // The new program alone answers, though children that finish still have this socket.
+                socket::shutdown(listener)?;
+                return leave(&order, orders).await;
+            }
             match socket::accept(listener) {
                 Ok((connection, _)) => answer(&connection, &answers.line()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready?.clear_ready(),
                 // New connections wait meanwhile.
                 Err(_) => sleep(PAUSE).await,
             }
+        }
+    }
+}
+
+/// Waits for the order to end.
+async fn leave(order: &Watched, orders: &SignalFd) -> io::Result<()> {
+    loop {
+        let ready = poll_fn(|cx| order.poll_read_ready(cx)).await;
+        match orders.read()? {
+            Some((Signal::TERM | Signal::USR1, _)) => return Ok(()),
+            Some(_) => {}
+            None => ready?.clear_ready(),
         }
     }
 }
@@ -123,6 +140,8 @@ fn line(duty: Duty, is_serving: bool, weight: u8) -> String {
     match duty {
         Duty::Drain => "drain\n".into(),
         Duty::Maintenance => "maint\n".into(),
+        // Asked in the moment of the change: no line changes nothing.
+        Duty::Replaced => String::new(),
         Duty::Ready if !is_serving => "down#no child serves\n".into(),
         Duty::Ready => format!("ready up {weight}%\n"),
     }
@@ -146,6 +165,7 @@ mod tests {
             (Duty::Ready, false, "down#no child serves\n"),
             (Duty::Drain, true, "drain\n"),
             (Duty::Maintenance, true, "maint\n"),
+            (Duty::Replaced, false, ""),
         ] {
             assert_eq!(line(duty, is_serving, 60), expected, "{duty:?}");
         }

@@ -10,13 +10,13 @@ use sys::signal::Signal;
 use crate::cli::ctl::ctl;
 use crate::harness::mpm::{Mpm, under_every_mpm, under_percore_and};
 use crate::harness::needs;
-use crate::harness::server::Server;
+use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
 use crate::harness::wait::until;
 use crate::harness::wire::Client;
 
 /// The port at which agent checks are answered.
-const AGENT: u16 = 9009;
+pub const AGENT: u16 = 9009;
 
 const PROBES: &str = "<Location /ready>\nSetHandler server-ready\n</Location>\n<Location /alive>\nSetHandler server-alive\n</Location>\n";
 
@@ -68,6 +68,19 @@ under_percore_and! { prefork:
         // Another order ends the delay.
         server.signal(Signal::WINCH);
         assert_eq!(server.ends().code(), Some(0));
+    }
+}
+
+under_percore_and! { prefork:
+    /// Two servers do not answer at one port, each for itself.
+    fn a_port_in_use_stops_the_start(mpm: Mpm) {
+        let [site, other] = [0, 1].map(|_| Site::with([("index.html", "hello\n")]));
+        let server = start(mpm, &site, "");
+        other.configure(mpm, &format!("AgentListen {}:{AGENT}\n", site.ip));
+        let output = Start::new(&other, mpm).by(["timeout", "10"].map(str::to_string).into()).command().output().expect("start");
+        let log = other.read("logs/error_log");
+        assert!(!output.status.success() && log.contains("AgentListen") && log.contains("cannot be opened"), "{log}");
+        drop(server);
     }
 }
 

@@ -1,5 +1,8 @@
 //! `-k upgrade`: a new program takes the place of the running one.
 
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use sys::process::{Pid, program_file};
@@ -10,6 +13,7 @@ use crate::harness::server::{Start, is_gone, notify_socket};
 use crate::harness::site::Site;
 use crate::harness::wait::until;
 use crate::harness::wire::Client;
+use crate::mpm::balanced::AGENT;
 use crate::mpm::control::{Daemon, pid_of, said};
 use crate::mpm::load::{Load, TEXT};
 
@@ -36,7 +40,7 @@ fn control(site: &Site, mpm: Mpm, program: &Path, word: &str) -> (String, String
 /// Starts the installed program as a daemon.
 fn started(site: &Site, mpm: Mpm, program: &Path) -> Pid {
     assert_eq!(control(site, mpm, program, "start"), (String::new(), String::new(), Some(0)));
-    until("it listens", || std::net::TcpStream::connect(site.address()).ok());
+    until("it listens", || TcpStream::connect(site.address()).ok());
     until("the pid file", || pid_of(site))
 }
 
@@ -150,6 +154,70 @@ under_every_mpm! {
         assert_eq!(Client::connect(site.address()).get("/a.txt").status, 200);
         heir.kill(Signal::TERM).expect("signal");
         until("its end", || is_gone(heir).then_some(()));
+    }
+
+    /// The new program goes on to tell the watchdog that it lives, as the service manager now wants to hear from it.
+    fn the_watchdog_follows(mpm: Mpm) {
+        let site = Site::with([("a.txt", TEXT)]);
+        site.configure(mpm, "");
+        let program = installed(&site);
+        let (notify, name) = notify_socket();
+        let next = |wanted: &str| {
+            let mut buffer = [0; 1000];
+            let mut is_it = || {
+                let length = notify.recv(&mut buffer).ok()?;
+                String::from_utf8_lossy(&buffer[..length]).starts_with(wanted).then_some(())
+            };
+            until(wanted, &mut is_it);
+        };
+        let _guard = Daemon(&site);
+        let itself = ["/bin/sh", "-c", "WATCHDOG_PID=$$; export WATCHDOG_PID; exec \"$@\"", "sh"].map(str::to_string);
+        let start = Start::new(&site, mpm).program(&program).by(itself.into());
+        let start = start.variable("NOTIFY_SOCKET", &name).variable("WATCHDOG_USEC", "30000000");
+        let mut process = start.command().spawn().expect("start");
+        next("WATCHDOG=1");
+        assert_eq!(control(&site, mpm, &program, "upgrade").2, Some(0));
+        next("MAINPID=");
+        assert_eq!(process.wait().expect("wait").code(), Some(0));
+        next("WATCHDOG=1");
+    }
+
+    /// Balancers hear the new program alone, while the old one still finishes a request.
+    fn balancers_hear_the_new_program(mpm: Mpm) {
+        let site = Site::with([("a.txt", TEXT)]);
+        site.script("slow", "#!/bin/sh\ntouch ../marks/began\nwhile [ -e ../hold ]; do sleep 0.02; done\necho\necho done\n");
+        site.file("hold", "");
+        let marks = site.root.join("marks");
+        std::fs::create_dir(&marks).expect("directory");
+        std::fs::set_permissions(&marks, PermissionsExt::from_mode(0o777)).expect("permissions");
+        let more = "ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n";
+        site.configure(mpm, &format!("AgentListen {}:{AGENT}\n{more}", site.ip));
+        let program = installed(&site);
+        let _guard = Daemon(&site);
+        let old = started(&site, mpm, &program);
+        // Nothing where the old one closes its socket.
+        let told = || {
+            let mut line = String::new();
+            let read = TcpStream::connect((site.ip, AGENT)).and_then(|mut agent| agent.read_to_string(&mut line));
+            read.map_or_else(|_| String::new(), |_| line)
+        };
+        until("ready", || told().starts_with("ready up ").then_some(()));
+        let mut slow = Client::connect(site.address());
+        slow.send("GET /cgi/slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        until("the script", || marks.join("began").exists().then_some(()));
+        assert_eq!(control(&site, mpm, &program, "upgrade").2, Some(0));
+        // The old one's socket is gone once a balancer has come to it.
+        let mut in_a_row = 0;
+        until("the new one alone", || {
+            let line = told();
+            assert!(line.is_empty() || line.starts_with("ready up "), "{line}");
+            in_a_row = if line.is_empty() { 0 } else { in_a_row + 1 };
+            (in_a_row == 30).then_some(())
+        });
+        assert!(!is_gone(old));
+        std::fs::remove_file(site.root.join("hold")).expect("hold");
+        assert_eq!(slow.response().status, 200);
+        until("the old one has ended", || is_gone(old).then_some(()));
     }
 
     /// The service manager learns which process is the main one now, from the one that was.
