@@ -99,7 +99,7 @@ impl Rule {
     }
 }
 
-/// The time that a request costs, and how many there may be at once: a tenth of a second's worth at least one.
+/// The time that a request costs, and how many of them a unit of time has.
 fn rate_of(text: &str) -> Option<(Duration, u32)> {
     let (count, unit) = text.split_once('/')?;
     let count: u32 = count.parse().ok().filter(|count| (1..=1_000_000).contains(count))?;
