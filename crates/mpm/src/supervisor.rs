@@ -71,6 +71,9 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
             return ExitCode::FAILURE;
         }
     };
+    if let Some(duty) = about.predecessor.and_then(|_| new_program::inherited_duty()) {
+        board.set_duty(duty);
+    }
     let tells_near = first.mpm.0.messages.tells_near();
     let mut supervisor = Supervisor {
         pid: Pid::own(),

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use runtime::scoreboard::Duty;
 use sys::notify::environment_of_successor;
 use sys::process::Pid;
 use sys::spawn::{Directory, Spawn};
@@ -22,15 +23,24 @@ pub(super) struct NewProgram {
     pub(super) born: Duration,
 }
 
+/// The variable that hands over which work load balancers are to send.
+const DUTY: &str = "TSUBAME_DUTY";
+
+/// Which work the program that this one replaces wanted from load balancers.
+pub(super) fn inherited_duty() -> Option<Duty> {
+    Duty::named(std::env::var(DUTY).ok()?.as_str())
+}
+
 impl NewProgram {
-    /// Starts it, with the sockets of this one.
-    pub(super) fn start(invocation: &Invocation, listeners: &Listeners) -> io::Result<NewProgram> {
+    /// Starts it, with the sockets of this one. It wants the same work from load balancers.
+    pub(super) fn start(invocation: &Invocation, listeners: &Listeners, duty: Duty) -> io::Result<NewProgram> {
         let Invocation { file, arguments, directory } = invocation;
         let (program, directory) = (terminated(file.as_os_str())?, terminated(directory.as_os_str())?);
         let argv = arguments.iter().map(|word| terminated(word)).collect::<io::Result<Vec<CString>>>()?;
         let sockets: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
-        let env =
-            environment_of_successor(sockets.len()).into_iter().map(variable).collect::<io::Result<Vec<CString>>>()?;
+        let inherited = environment_of_successor(sockets.len()).into_iter().filter(|(name, _)| name != DUTY);
+        let duty = duty.name().map(|name| (DUTY.into(), name.into()));
+        let env = inherited.chain(duty).map(variable).collect::<io::Result<Vec<CString>>>()?;
         let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
         let pid = Spawn {
             program: &program,

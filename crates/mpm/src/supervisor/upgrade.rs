@@ -38,7 +38,7 @@ impl Supervisor<'_> {
             return;
         };
         let file = invocation.file.display();
-        match NewProgram::start(&invocation, &self.listeners) {
+        match NewProgram::start(&invocation, &self.listeners, self.board.duty()) {
             Ok(new_program) => {
                 runtime::log!(
                     self.module(),

@@ -106,6 +106,20 @@ pub enum Duty {
 }
 
 impl Duty {
+    /// Those that a program which takes over goes on with, by their names.
+    const HANDED_OVER: [(&str, Duty); 3] =
+        [("ready", Duty::Ready), ("drain", Duty::Drain), ("maintenance", Duty::Maintenance)];
+
+    /// The name that the program which takes over knows; none if it has none.
+    pub fn name(self) -> Option<&'static str> {
+        Duty::HANDED_OVER.into_iter().find(|(_, duty)| *duty == self).map(|(name, _)| name)
+    }
+
+    /// The duty with this name.
+    pub fn named(name: &str) -> Option<Duty> {
+        Duty::HANDED_OVER.into_iter().find(|(known, _)| *known == name).map(|(_, duty)| duty)
+    }
+
     pub(super) fn of(word: u64) -> Duty {
         let all = [Duty::Ready, Duty::Drain, Duty::Maintenance, Duty::Replaced];
         all.into_iter().find(|duty| *duty as u64 == word).unwrap_or_default()

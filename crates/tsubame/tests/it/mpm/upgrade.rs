@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sys::process::{Pid, program_file};
 use sys::signal::Signal;
 
+use crate::cli::ctl::ctl;
 use crate::harness::mpm::{Mpm, under_every_mpm};
 use crate::harness::server::{Start, is_gone, notify_socket};
 use crate::harness::site::Site;
@@ -218,6 +219,26 @@ under_every_mpm! {
         std::fs::remove_file(site.root.join("hold")).expect("hold");
         assert_eq!(slow.response().status, 200);
         until("the old one has ended", || is_gone(old).then_some(()));
+    }
+
+    /// What an administrator wants of balancers outlives the program.
+    fn a_drain_goes_on(mpm: Mpm) {
+        let site = Site::with([("a.txt", TEXT)]);
+        site.configure(mpm, &format!("AgentListen {}:{AGENT}\n", site.ip));
+        let program = installed(&site);
+        let _guard = Daemon(&site);
+        let old = started(&site, mpm, &program);
+        assert_eq!(ctl(&site, &["drain"]).2, Some(0));
+        assert_eq!(control(&site, mpm, &program, "upgrade").2, Some(0));
+        until("the old one has ended", || is_gone(old).then_some(()));
+        let told = || {
+            let mut line = String::new();
+            TcpStream::connect((site.ip, AGENT)).ok()?.read_to_string(&mut line).ok()?;
+            Some(line).filter(|line| !line.is_empty())
+        };
+        assert_eq!(until("an answer", told), "drain\n");
+        assert_eq!(ctl(&site, &["ready"]).2, Some(0));
+        until("ready", || told().filter(|line| line.starts_with("ready up ")));
     }
 
     /// The service manager learns which process is the main one now, from the one that was.
