@@ -149,7 +149,17 @@ fn the_dump_of_the_configuration() {
 fn the_list_of_modules() {
     let Some((ours, theirs)) = pages("the_list_of_modules", "", "?list") else { return };
     // Modules that only one of them has.
-    let own = ["percore.c", "mod_admission.c", "mod_bumpy_life.c", "mod_metrics.c", "mod_ssl.c", "mod_zstd.c"];
+    let own = [
+        "percore.c",
+        "mod_admission.c",
+        "mod_agent.c",
+        "mod_bumpy_life.c",
+        "mod_client_limit.c",
+        "mod_metrics.c",
+        "mod_ssl.c",
+        "mod_trace_context.c",
+        "mod_zstd.c",
+    ];
     let its = ["event.c"];
     let without = |page: &str, names: &[&str]| {
         names.iter().fold(page.to_string(), |page, name| {
@@ -208,10 +218,11 @@ fn providers_and_phases() {
         let theirs = theirs.iter().find(|(title, _)| *title == phase);
         let theirs = takers_of(theirs.unwrap_or_else(|| panic!("Apache has no phase {phase}")).1);
         for taker in takers_of(takers) {
-            // Requests of authorities come before everything else here. mod_dialup paces bodies; Apache's takes the place of the handler of files. Metrics Apache has not. Which of mod_rewrite and
+            // Requests of authorities come before everything else here. mod_dialup paces bodies; Apache's takes the place of the handler of files. Some modules Apache has not. Which of mod_rewrite and
             // mod_proxy comes first is said by their numbers here, and by their names in Apache.
-            let ours = ["10 mod_dialup.c", "10 mod_metrics.c", "-10 mod_rewrite.c", "-10 mod_proxy.c"];
-            let is_ours = ours.contains(&&*taker) || taker.ends_with(" mod_ssl.c") || taker.ends_with(" mod_md.c");
+            let ours = ["10 mod_dialup.c", "-10 mod_rewrite.c", "-10 mod_proxy.c"];
+            let of_ours = ["ssl", "md", "metrics", "agent", "client_limit", "trace_context"];
+            let is_ours = ours.contains(&&*taker) || of_ours.iter().any(|name| taker.ends_with(&format!(" mod_{name}.c")));
             assert!(is_ours || theirs.contains(&taker), "{phase}: {taker} is not in {theirs:?}");
             seen.push(format!("{phase}: {taker}"));
         }
