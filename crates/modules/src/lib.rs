@@ -11,6 +11,7 @@ pub mod arch;
 pub mod cache;
 mod cache_counts;
 pub mod cluster;
+mod complaints;
 pub mod database;
 pub mod dav;
 mod derived;
@@ -33,6 +34,7 @@ mod slots;
 pub mod ssl;
 #[cfg(test)]
 mod testing;
+mod trusted;
 
 use server::Module;
 

@@ -8,4 +8,4 @@ pub mod objects;
 
 pub use self::hook::*;
 pub use self::inventory::{Cleaned, Inventory, StoredResponse};
-pub use self::objects::{NamedCache, OBJECT_MAX, ObjectCache, Opening, SharedCache, Unchanged};
+pub use self::objects::{Debit, NamedCache, OBJECT_MAX, ObjectCache, Opening, SharedCache, Spends, Unchanged};

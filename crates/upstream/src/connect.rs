@@ -116,20 +116,36 @@ async fn open(
     })
 }
 
-/// Makes the handshake. `Err`: the message for the log.
+/// Makes the handshake of a server behind this one. `Err`: the message for the log.
 async fn secure(plain: Connection, tls: &Tls) -> Result<Connection, String> {
-    let failed = |why: String| format!("AH02003: SSL Proxy connect failed: {why}");
-    let client = tls.client().map_err(failed)?;
+    encrypt(plain, tls).await.map_err(|insecure| match insecure {
+        Insecure::Handshake(why) => format!("AH02003: SSL Proxy connect failed: {why}"),
+        Insecure::Peer(why) => why,
+    })
+}
+
+/// Why a connection cannot be encrypted as its settings demand.
+#[derive(Debug)]
+pub enum Insecure {
+    /// The handshake failed.
+    Handshake(String),
+    /// The server's certificates are not those that were expected, in the words of the check.
+    Peer(String),
+}
+
+/// Makes the handshake of a connection, and checks who answers. The caller sets the deadline.
+pub async fn encrypt(plain: Connection, tls: &Tls) -> Result<Connection, Insecure> {
+    let client = tls.client().map_err(Insecure::Handshake)?;
     let session = Some(Box::new(Session::new(client)));
     let mut stream = Stream::new(Connection { session, ..plain });
-    poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(|error| failed(describe(&error)))?;
+    poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(|error| Insecure::Handshake(describe(&error)))?;
     let certificates = stream.session().map(Session::certificates).unwrap_or_default();
-    (tls.settings.check)(certificates, &tls.name)?;
+    (tls.settings.check)(certificates, &tls.name).map_err(Insecure::Peer)?;
     let chosen = stream.session().and_then(Session::protocol);
     if let Some(protocol) = tls.protocol.filter(|protocol| chosen != Some(protocol.as_bytes())) {
-        return Err(failed(format!("it does not speak {protocol} (ALPN)")));
+        return Err(Insecure::Handshake(format!("it does not speak {protocol} (ALPN)")));
     }
-    stream.into_connection().ok_or_else(|| failed("its session is gone".into()))
+    stream.into_connection().ok_or_else(|| Insecure::Handshake("its session is gone".into()))
 }
 
 /// Why a handshake failed.

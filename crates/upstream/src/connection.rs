@@ -28,7 +28,7 @@ impl Connection {
 
     /// Whether the connection can carry another request: the server has neither closed it nor sent anything except
     /// tickets for later sessions and new keys, which are taken in.
-    pub(crate) fn is_quiet(&mut self) -> bool {
+    pub fn is_quiet(&mut self) -> bool {
         match &mut self.session {
             None => is_quiet(&self.fd),
             Some(session) => session.is_quiet(&self.fd),

@@ -28,7 +28,7 @@ mod through;
 mod tls;
 
 pub use attempt::Attempt;
-pub use connect::{NoConnection, connect, connect_either_first, connect_plain};
+pub use connect::{Insecure, NoConnection, connect, connect_either_first, connect_plain, encrypt};
 pub use connection::Connection;
 pub use duplex::Duplex;
 pub use expected::{ExpectedExchange, ExpectedHead};

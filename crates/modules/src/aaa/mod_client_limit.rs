@@ -3,6 +3,7 @@
 //! Not one of Apache's modules: docs/limits.md.
 
 mod rule;
+mod store;
 mod table;
 
 use std::collections::hash_map::RandomState;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use conf::directive::Args::{Take1, Words};
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
-use server::PhaseHook::Now;
-use server::{Body, Flow, Hook, Module, Order, Phase, Request, Server, StartError};
+use server::module::{NamedCache, Spends, shared_caches};
+use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook, Server, StartError, Waiting};
 use sys::time::monotonic;
 
 use rule::{By, Counted, Rule};
@@ -25,19 +26,32 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::OpenLogs(open),
         // Before anybody's password is checked. `Satisfy Any` lets nobody past a phase before that of access.
-        Hook::Phase(Phase::HeaderParser, Order::First, Now(|request| check(request, |rule| !is_by_user(rule)))),
-        Hook::Phase(Phase::Fixups, Order::First, Now(|request| check(request, is_by_user))),
+        Hook::Phase(
+            Phase::HeaderParser,
+            Order::First,
+            checking(|request| Box::pin(check(request, |rule| !is_by_user(rule)))),
+        ),
+        Hook::Phase(Phase::Fixups, Order::First, checking(|request| Box::pin(check(request, is_by_user)))),
         // A directory has become its index, which may have limits of its own.
-        Hook::Phase(Phase::Fixups, Order::ReallyLast, Now(|request| check(request, |_| true))),
+        Hook::Phase(Phase::Fixups, Order::ReallyLast, checking(|request| Box::pin(check(request, |_| true)))),
         // Before the client hears of it: the next attempt finds it counted.
-        Hook::Filter(Order::Middle, count_failed_login),
+        Hook::ResponseFields(
+            Order::Middle,
+            ResponseHook::Later { claims: is_failed_login, run: |request, _| Box::pin(count_failed_login(request)) },
+        ),
     ],
 };
+
+/// A hook for requests that have limits.
+const fn checking(run: fn(&mut Request) -> Waiting<'_, Flow>) -> PhaseHook {
+    PhaseHook::Recording { claims: |request| request.dir::<ClientLimitDir>().rules.get().is_some(), run }
+}
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("ClientLimit", Allowed::CONF, Words(set), "none", "How many requests, or failed log-ins, each client may send in a time: a rate, and whose requests count together").syntax("rate [burst=number] [by=address|network|user|expression] [of=requests|failed-logins] [only-log]|none"),
     row("ClientLimitClients", Allowed::GLOBAL, Take1(set_clients), shown!(CLIENTS), "How many clients are remembered at once").syntax("number"),
+    row("ClientLimitStore", Allowed::GLOBAL, Take1(set_store), "", "The store in which several servers count together what each client has asked").syntax("redis:host[:port]"),
 ];
 
 /// How many clients are remembered: a megabyte.
@@ -63,6 +77,7 @@ settings! {
     /// The module's settings of a server.
     pub struct ClientLimitServer {
         clients: Setting<usize> = CLIENTS,
+        store: Setting<NamedCache>,
     }
 }
 
@@ -72,7 +87,7 @@ fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
         cmd.dir.edit::<ClientLimitDir>().rules.begin(&origin);
         return Ok(());
     }
-    let rule = Rule::read(words, origin.clone(), cmd.expr_options())?;
+    let rule = Rule::read(words, origin.clone(), &cmd.context.language.server_root, cmd.expr_options())?;
     cmd.dir.edit::<ClientLimitDir>().rules.edit(&origin).push(rule);
     Ok(())
 }
@@ -84,10 +99,27 @@ fn set_clients(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_set(|s: &mut ClientLimitServer| &mut s.clients, clients)
 }
 
+fn set_store(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
+    let store = NamedCache::read(text, shared_caches(cmd.context.language.loaded()))
+        .map_err(|name| format!("ClientLimitStore: '{name}' is no store: mod_socache_{name} is not loaded"))?;
+    let store = store.map_err(|why| format!("ClientLimitStore: {why}"))?;
+    if !store.keeps_debts() {
+        return Err(
+            format!("ClientLimitStore: '{text}' cannot count for several servers at once: only redis can").into()
+        );
+    }
+    cmd.server_set(|s: &mut ClientLimitServer| &mut s.store, store)
+}
+
 /// The clients, and what their names are hashed with: nobody can choose names that share a place.
 static CLIENTS_OF_SERVER: OnceLock<(Table, RandomState)> = OnceLock::new();
 
 fn open(server: &Server) -> Result<(), StartError> {
+    if let Some(store) = server.main().settings.get::<ClientLimitServer>().store.get() {
+        store.open(store::USER, server, server.main(), None).map_err(|error| {
+            StartError::from(format!("ClientLimitStore: the store cannot be used: {}", sys::describe(&error)))
+        })?;
+    }
     if CLIENTS_OF_SERVER.get().is_none() {
         let clients = server.main().settings.get::<ClientLimitServer>().clients();
         let table = Table::new(clients)
@@ -107,7 +139,7 @@ fn is_by_user(rule: &Rule) -> bool {
 }
 
 /// Asks the table for a request that a client has sent.
-fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
+async fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<ClientLimitDir>().rules.get() else { return Flow::Declined };
     let counted: fn(&Request, &Rule) -> bool = match request.previous() {
@@ -124,7 +156,7 @@ fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
             continue;
         }
         request.asks_beyond_head();
-        match ask(request, rule) {
+        match ask(request, rule).await {
             Ok(None) => {
                 request.note_passed_over("client_limit", Some(&rule.origin), |_| format!("{rule}: counts the request"))
             }
@@ -149,20 +181,35 @@ fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
     Flow::Declined
 }
 
-/// What the table says; `None`: the rule does not limit this client.
-fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Answer>, String> {
+/// What the client is told; `None`: the rule does not limit this client.
+async fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Answer>, String> {
     let Some((table, hasher)) = CLIENTS_OF_SERVER.get() else { return Ok(None) };
     let Some(name) = name(request, &rule.by)? else { return Ok(None) };
     let limit = limit(hasher, rule);
-    let key = hasher.hash_one((limit, name));
+    let key = hasher.hash_one((limit, &name));
+    let shared_key = store::is_there(request).then(|| store::key(rule, &name));
     let counts_now = rule.counted == Counted::Requests;
-    let (note, word) =
-        if counts_now { (ASKED, limit.to_string()) } else { (LOGINS, format!("{key}:{}", rule.rate.each.as_micros())) };
-    if !words(request, note).any(|known| known == word) {
-        let words = request.notes.get(note).map_or_else(|| word.clone(), |words| format!("{words},{word}"));
-        request.notes.set(note, words);
+    match counts_now {
+        true => remember(request, ASKED, &limit.to_string()),
+        false => {
+            let shared = shared_key.as_deref().unwrap_or_default();
+            remember(request, LOGINS, &format!("{key} {} {shared}", rule.rate.each.as_micros()));
+        }
     }
-    Ok(Some(table.ask(key, rule.rate, monotonic(), counts_now && !request.is_hypothetical())))
+    let takes = counts_now && !request.is_hypothetical();
+    let own = table.ask(key, rule.rate, monotonic(), takes);
+    let (Answer::Allowed { .. }, Some(shared_key)) = (own, shared_key) else { return Ok(Some(own)) };
+    let spends = if takes { Spends::IfAllowed } else { Spends::Nothing };
+    let shared = store::ask(request, &shared_key, rule.rate, spends).await;
+    Ok(Some(shared.unwrap_or(own)))
+}
+
+/// Adds a word to a note of the request, once.
+fn remember(request: &mut Request, note: &'static str, word: &str) {
+    if !words(request, note).any(|known| known == word) {
+        let all = request.notes.get(note).map_or_else(|| word.to_string(), |words| format!("{words},{word}"));
+        request.notes.set(note, all);
+    }
 }
 
 /// What tells a limit from others. A line with another rate is another limit, which nobody owes anything yet.
@@ -225,26 +272,24 @@ fn refuse(request: &mut Request, rule: &Rule, seconds: u64) -> Flow {
     Flow::Status(429)
 }
 
-/// A request with credentials is refused: counts that, whatever page is sent instead.
-fn count_failed_login(request: &mut Request, body: Body) -> Body {
-    if !request.is_hypothetical() {
-        count(request);
-    }
-    body
+/// Whether a request with credentials is refused, whatever page is sent instead.
+fn is_failed_login(request: &Request) -> bool {
+    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
+    let mut statuses = std::iter::once(request.response.status()).chain(before.map(|previous| previous.status));
+    request.header("Authorization").is_some() && !request.is_hypothetical() && statuses.any(|status| status == 401)
 }
 
-fn count(request: &Request) {
-    let mut before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    if request.response.status() != 401 && before.all(|previous| previous.status != 401) {
-        return;
-    }
-    let Some((table, _)) = CLIENTS_OF_SERVER.get().filter(|_| request.header("Authorization").is_some()) else {
-        return;
-    };
-    for login in words(request, LOGINS) {
-        let numbers = login.split_once(':').and_then(|(key, each)| Some((key.parse().ok()?, each.parse().ok()?)));
-        if let Some((key, each)) = numbers {
-            table.charge(key, Duration::from_micros(each), monotonic());
+async fn count_failed_login(request: &mut Request) {
+    let Some((table, _)) = CLIENTS_OF_SERVER.get() else { return };
+    let logins: Vec<String> = words(request, LOGINS).map(str::to_string).collect();
+    for login in logins {
+        let mut parts = login.split(' ');
+        let mut number = || parts.next().and_then(|digits| digits.parse().ok());
+        let (Some(key), Some(each)) = (number(), number()) else { continue };
+        let each = Duration::from_micros(each);
+        table.charge(key, each, monotonic());
+        if let Some(shared_key) = parts.next().filter(|key| !key.is_empty()) {
+            store::charge(request, shared_key, each).await;
         }
     }
 }
@@ -269,6 +314,11 @@ mod tests {
             ),
             ("ClientLimit 1/s of=sins", "ClientLimit: 'of=sins' is neither of=requests nor of=failed-logins"),
             ("ClientLimit 1/s always", "ClientLimit: 'always' is none of burst=, by=, of= and only-log"),
+            (
+                "ClientLimitStore memcache:a",
+                "ClientLimitStore: 'memcache:a' cannot count for several servers at once: only redis can",
+            ),
+            ("ClientLimitStore redis:192.0.2.1", ""),
             ("ClientLimitClients 0", "ClientLimitClients: '0' is not a number from 1 to 67108864"),
         ]);
     }

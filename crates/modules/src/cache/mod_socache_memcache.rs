@@ -13,7 +13,7 @@ use conf::{Allowed, Directive, ModuleInfo, Setting, row, settings};
 use server::module::{ObjectCache, Opening, SharedCache};
 use server::{Hook, Module, Waiting};
 
-use super::object_servers::{Servers, addresses, broken, check, length, line, name_of, set_time};
+use super::object_servers::{Beginning, Servers, addresses, broken, check, length, line, name_of, set_time};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
@@ -30,7 +30,8 @@ const DIRECTIVES: &[Directive] = &[
     row("MemcacheConnTTL", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut MemcacheServer| &mut s.ttl, time))), "15s", "TTL used for the connection with the memcache server(s)"),
 ];
 
-static CACHE: SharedCache = SharedCache { names: &["memcache"], check: |list| check(list, PORT, "memcache"), open };
+static CACHE: SharedCache =
+    SharedCache { names: &["memcache"], check: |list| check(list, PORT, "memcache"), keeps_debts: false, open };
 
 const PORT: u16 = 11211;
 /// How long an idle connection is kept.
@@ -50,7 +51,7 @@ settings! {
 fn open(opening: &Opening<'_>) -> io::Result<Arc<dyn ObjectCache>> {
     let list = addresses(opening.argument.unwrap_or_default(), PORT).ok_or(io::ErrorKind::InvalidInput)?;
     let ttl = opening.host.settings.get::<MemcacheServer>().ttl();
-    Ok(Arc::new(Memcache(Servers::new(list, TIMEOUT, ttl))))
+    Ok(Arc::new(Memcache(Servers::new(list, TIMEOUT, ttl, Beginning::default()))))
 }
 
 struct Memcache(Servers);

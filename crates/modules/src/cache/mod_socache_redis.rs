@@ -1,6 +1,6 @@
 //! A cache in servers of Redis, `redis:HOST[:PORT][,…]`.
 //!
-//! Apache manual: mod_socache_redis; messages measured on 2.4.71. The protocol is RESP, of which three commands and their
+//! Apache manual: mod_socache_redis; messages measured on 2.4.71. The protocol is RESP, of which a few commands and their
 //! replies are needed.
 
 use std::io;
@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use conf::directive::Args::Take1;
-use conf::{Allowed, Directive, ModuleInfo, Setting, row, settings};
-use server::module::{ObjectCache, Opening, SharedCache};
+use conf::directive::Args::{Flag, Take1};
+use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, row, settings};
+use server::module::{Debit, ObjectCache, Opening, SharedCache, Spends};
 use server::{Hook, Module, Waiting};
+use upstream::TlsSettings;
 
-use super::object_servers::{Servers, addresses, broken, check, length, line, name_of, set_time};
+use super::object_servers::{
+    Beginning, Login, Servers, addresses, broken, check, length, line, name_of, number, set_time,
+};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
@@ -29,9 +32,14 @@ pub(crate) static MODULE: Module = Module {
 const DIRECTIVES: &[Directive] = &[
     row("RedisConnPoolTTL", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut RedisServer| &mut s.ttl, time))), "15s", "TTL used for the connection pool with the Redis server(s)"),
     row("RedisTimeout", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut RedisServer| &mut s.timeout, time))), "5s", "R/W timeout used for the connection with the Redis server(s)").differs("Counts from the request to the end of the answer. `0` is the default; Apache can use no server then."),
+    row("RedisTLS", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut RedisServer| &mut s.tls, on)), on_or_off(false), "Whether connections to Redis are encrypted"),
+    row("RedisCACertificateFile", Allowed::SERVER, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.ca_file, file) }), "those that the system trusts", "The certificates of authorities (PEM) that Redis's certificate may come from"),
+    row("RedisUser", Allowed::SERVER, Take1(|c, v| c.server_set(|s: &mut RedisServer| &mut s.user, v.to_string())), "the default user of Redis", "The user of Redis (ACL) to log in as"),
+    row("RedisPasswordFile", Allowed::SERVER, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.password_file, file) }), "", "The file whose first line is the password for Redis"),
 ];
 
-static CACHE: SharedCache = SharedCache { names: &["redis"], check: |list| check(list, PORT, "redis"), open };
+static CACHE: SharedCache =
+    SharedCache { names: &["redis"], check: |list| check(list, PORT, "redis"), keeps_debts: true, open };
 
 const PORT: u16 = 6379;
 /// How long an idle connection is kept.
@@ -44,14 +52,57 @@ settings! {
     pub struct RedisServer {
         ttl: Setting<Duration> = TTL,
         timeout: Setting<Duration> = TIMEOUT,
+        tls: Setting<bool> = false,
+        ca_file: Setting<String>,
+        user: Setting<String>,
+        password_file: Setting<String>,
     }
 }
+
+/// What a client owes, in one step of the server, which has the one clock of the fleet. `KEYS`: the client. `ARGV`: the time that a
+/// request costs, how far ahead a client may be that asks, both in microseconds, and `1` if the request counts then, `2` if it counts
+/// whatever the client owes, `0` if it does not. The reply: how far ahead the client was.
+const DEBIT: &str = "local t = redis.call('TIME') \
+local now = t[1] * 1000000 + t[2] \
+local ahead = math.max((tonumber(redis.call('GET', KEYS[1])) or 0) - now, 0) \
+if ARGV[3] == '2' or ARGV[3] == '1' and ahead <= tonumber(ARGV[2]) then \
+local paid = ahead + ARGV[1] \
+redis.call('SET', KEYS[1], string.format('%.0f', now + paid), 'PX', string.format('%.0f', math.ceil(paid / 1000))) \
+end \
+return ahead";
 
 fn open(opening: &Opening<'_>) -> io::Result<Arc<dyn ObjectCache>> {
     let list = addresses(opening.argument.unwrap_or_default(), PORT).ok_or(io::ErrorKind::InvalidInput)?;
     let conf = opening.host.settings.get::<RedisServer>();
     let timeout = Some(conf.timeout()).filter(|time| !time.is_zero()).unwrap_or(TIMEOUT);
-    Ok(Arc::new(Redis(Servers::new(list, timeout, conf.ttl()))))
+    let tls = conf.tls().then(|| crate::trusted::client(conf.ca_file.get().map(String::as_str))).transpose()?;
+    let tls = tls.map(|config| Arc::new(TlsSettings::new(config, Box::new(|_, _| Ok(())))));
+    Ok(Arc::new(Redis(Servers::new(list, timeout, conf.ttl(), Beginning { tls, login: login(conf)? }))))
+}
+
+/// The command to log in with, if there is a password.
+fn login(conf: &RedisServer) -> io::Result<Option<Login>> {
+    let Some(file) = conf.password_file.get() else { return Ok(None) };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        io::Error::new(error.kind(), format!("RedisPasswordFile {file}: {}", sys::describe(&error)))
+    })?;
+    let password = text.lines().next().unwrap_or_default();
+    if password.is_empty() {
+        return Err(io::Error::other(format!("RedisPasswordFile {file}: its first line is empty")));
+    }
+    let words = [Some("AUTH"), conf.user.get().map(String::as_str), Some(password)];
+    let words: Vec<&[u8]> = words.into_iter().flatten().map(str::as_bytes).collect();
+    Ok(Some(Login { command: command(&words), read: welcome }))
+}
+
+/// Reads the answer to `AUTH`.
+fn welcome(bytes: &[u8]) -> io::Result<Option<((), usize)>> {
+    match reply(bytes)? {
+        None => Ok(None),
+        Some((Reply::Done, used)) => Ok(Some(((), used))),
+        Some((Reply::Error(why), _)) => Err(broken(&why)),
+        Some(_) => Err(broken("its answer to AUTH is none")),
+    }
 }
 
 struct Redis(Servers);
@@ -91,6 +142,23 @@ impl ObjectCache for Redis {
             self.command(&name, &[b"DEL", name.as_bytes()]).await.map(drop)
         })
     }
+
+    fn debit<'a>(&'a self, key: &'a [u8], debit: Debit) -> Waiting<'a, io::Result<Duration>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            let how: &[u8] = match debit.spends {
+                Spends::Nothing => b"0",
+                Spends::IfAllowed => b"1",
+                Spends::Always => b"2",
+            };
+            let [each, room] = [debit.each, debit.room].map(|time| time.as_micros().to_string());
+            let words = [b"EVAL", DEBIT.as_bytes(), b"1", name.as_bytes(), each.as_bytes(), room.as_bytes(), how];
+            match self.command(&name, &words).await? {
+                Reply::Number(ahead) => Ok(Duration::from_micros(ahead)),
+                _ => Err(broken("its answer to EVAL is none")),
+            }
+        })
+    }
 }
 
 /// The bytes of a command: an array of its words.
@@ -107,8 +175,10 @@ fn command(words: &[&[u8]]) -> Vec<u8> {
 /// A reply to one of our commands.
 #[derive(Debug, PartialEq, Eq)]
 enum Reply {
-    /// To `SET`: it is done. To `DEL`: so many objects were removed.
+    /// To `SET` and `AUTH`: it is done.
     Done,
+    /// To `DEL`: so many objects were removed. To `EVAL`: what the script returns.
+    Number(u64),
     /// To `GET`.
     Object(Option<Bytes>),
     /// Why the server refuses.
@@ -119,7 +189,8 @@ fn reply(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
     let Some((text, rest)) = line(bytes)? else { return Ok(None) };
     let used = bytes.len() - rest.len();
     let reply = match text.split_first() {
-        Some((b'+' | b':', _)) => Reply::Done,
+        Some((b'+', _)) => Reply::Done,
+        Some((b':', digits)) => Reply::Number(number(digits).ok_or_else(|| broken("its number is none"))?),
         Some((b'-', why)) => Reply::Error(String::from_utf8_lossy(why).escape_debug().to_string()),
         Some((b'$', b"-1")) => Reply::Object(None),
         Some((b'$', digits)) => {
@@ -143,7 +214,7 @@ mod tests {
         let object = |text: &'static str| Reply::Object(Some(Bytes::from_static(text.as_bytes())));
         for (bytes, expected) in [
             ("+OK\r\n", Reply::Done),
-            (":1\r\n", Reply::Done),
+            (":1\r\n", Reply::Number(1)),
             ("$-1\r\n", Reply::Object(None)),
             ("$0\r\n\r\n", object("")),
             ("$4\r\na\r\nb\r\n", object("a\r\nb")),
@@ -152,9 +223,17 @@ mod tests {
             assert_eq!(reply(bytes.as_bytes()).expect(bytes), Some((expected, bytes.len())));
             assert!((0..bytes.len()).all(|end| reply(&bytes.as_bytes()[..end]).expect(bytes).is_none()), "{bytes}");
         }
-        for wrong in
-            ["$3\r\nabcd\r\n", "$-2\r\n", "$99999999999999999999\r\n", "$16777217\r\n", "*1\r\n", "\r\n", "$\r\n"]
-        {
+        for wrong in [
+            "$3\r\nabcd\r\n",
+            "$-2\r\n",
+            "$99999999999999999999\r\n",
+            "$16777217\r\n",
+            "*1\r\n",
+            "\r\n",
+            "$\r\n",
+            ":\r\n",
+            ":-1\r\n",
+        ] {
             assert!(reply(wrong.as_bytes()).is_err(), "{wrong}");
         }
         assert!(reply(&[b'+'; 2000]).is_err() && reply(&[b'+'; 1000]).is_ok());
@@ -166,6 +245,7 @@ mod tests {
             ("RedisTimeout 500ms\nRedisConnPoolTTL 1h", ""),
             ("RedisTimeout x", "RedisTimeout has wrong format"),
             ("RedisConnPoolTTL 2h", "RedisConnPoolTTL can only be 0 or up to one hour."),
+            ("RedisTLS on\nRedisCACertificateFile ca.pem\nRedisUser tsubame\nRedisPasswordFile redis.password", ""),
         ]);
     }
 }

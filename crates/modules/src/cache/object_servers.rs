@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conf::{Cmd, Outcome};
@@ -12,10 +12,10 @@ use runtime::release_worker;
 use server::module::OBJECT_MAX;
 use sha2::{Digest, Sha256};
 use sys::time::Instant;
-use upstream::{Address, Connection, Stream, connect_plain, is_quiet};
+use upstream::{Address, Connection, Insecure, Limit, Stream, Tls, TlsSettings, connect_plain, encrypt};
 
-/// How many idle connections to a server a child keeps.
-const IDLE_MAX: usize = 16;
+/// How many connections to a server a child has at most. Requests that find no free one wait for their turn.
+const CONNECTIONS_MAX: usize = 16;
 /// How long a server is left alone that could not be reached, or did not answer in time: meanwhile nobody waits for it.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 /// What a server may send beside an object: the lines around it, in bytes.
@@ -34,10 +34,29 @@ pub(super) struct Servers {
     timeout: Duration,
     /// How long an idle connection is kept; `None`: as long as the server keeps it.
     ttl: Option<Duration>,
+    beginning: Beginning,
+}
+
+/// How a connection begins.
+#[derive(Default)]
+pub(super) struct Beginning {
+    /// It is encrypted.
+    pub(super) tls: Option<Arc<TlsSettings>>,
+    /// What the server has to be told first.
+    pub(super) login: Option<Login>,
+}
+
+/// How a client shows a server that it may ask.
+pub(super) struct Login {
+    pub(super) command: Vec<u8>,
+    /// Reads the server's consent.
+    pub(super) read: Read<()>,
 }
 
 struct ObjectServer {
     address: Address,
+    /// The connections in use.
+    limit: Arc<Limit>,
     /// Connections of this child, the last one used last.
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Until when it is left alone, in milliseconds of the monotonic clock.
@@ -113,11 +132,14 @@ pub(super) fn line(bytes: &[u8]) -> io::Result<Option<(&[u8], &[u8])>> {
 
 /// The length of an object that a reply announces.
 pub(super) fn length(digits: &[u8]) -> io::Result<usize> {
+    let length = number(digits).and_then(|number| usize::try_from(number).ok()).filter(|length| *length <= OBJECT_MAX);
+    length.ok_or_else(|| broken("it announces an object of an impossible length"))
+}
+
+/// A number of nothing but digits.
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(digits).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
-    number
-        .filter(|number| *number <= OBJECT_MAX)
-        .ok_or_else(|| broken("it announces an object of an impossible length"))
+    std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
 }
 
 /// A reply that no server of this kind sends.
@@ -127,10 +149,15 @@ pub(super) fn broken(why: &str) -> io::Error {
 
 impl Servers {
     /// `timeout` of zero: Apache cannot use a server then.
-    pub(super) fn new(list: Vec<Address>, timeout: Duration, ttl: Duration) -> Servers {
-        let one = |address| ObjectServer { address, idle: Mutex::default(), left_alone: AtomicU64::new(0) };
+    pub(super) fn new(list: Vec<Address>, timeout: Duration, ttl: Duration, beginning: Beginning) -> Servers {
+        let one = |address| ObjectServer {
+            address,
+            limit: Limit::new(CONNECTIONS_MAX),
+            idle: Mutex::default(),
+            left_alone: AtomicU64::new(0),
+        };
         let servers = list.into_iter().map(one).collect();
-        Servers { servers, timeout, ttl: Some(ttl).filter(|ttl| !ttl.is_zero()) }
+        Servers { servers, timeout, ttl: Some(ttl).filter(|ttl| !ttl.is_zero()), beginning }
     }
 
     /// Has the server of a key answer a request. Objects of a server that is out of reach are not looked for elsewhere: there, old
@@ -144,7 +171,7 @@ impl Servers {
             return Err(io::Error::new(io::ErrorKind::HostUnreachable, format!("{} did not answer", server.address)));
         }
         let deadline = Instant::now() + self.timeout;
-        let answer = release_worker(timeout_at(deadline, server.answer(request, read, deadline, self.ttl))).await;
+        let answer = release_worker(timeout_at(deadline, server.answer(self, request, read, deadline))).await;
         let answer = answer.unwrap_or_else(|late| Err(late.into()));
         answer.map_err(|error| {
             if error.kind() != io::ErrorKind::InvalidData {
@@ -157,49 +184,42 @@ impl Servers {
 }
 
 impl ObjectServer {
-    async fn answer<T>(
-        &self,
-        request: &[u8],
-        read: Read<T>,
-        deadline: Instant,
-        ttl: Option<Duration>,
-    ) -> io::Result<T> {
-        if let Some(connection) = self.take(ttl) {
-            match self.talk(connection, request, read).await {
+    async fn answer<T>(&self, all: &Servers, request: &[u8], read: Read<T>, deadline: Instant) -> io::Result<T> {
+        let Some(_permit) = self.limit.permit(deadline).await else { return Err(io::ErrorKind::TimedOut.into()) };
+        if let Some(connection) = self.take(all.ttl) {
+            match self.ask(connection, request, read).await {
                 // The server may have closed it just now. Every request may be repeated.
                 Err(error) if error.kind() != io::ErrorKind::InvalidData => {}
                 answer => return answer,
             }
         }
-        let connection = connect_plain(&self.address, deadline).await?;
-        self.talk(connection, request, read).await
+        let connection = self.connect(&all.beginning, deadline).await?;
+        self.ask(connection, request, read).await
     }
 
-    /// Sends a request, and reads the answer.
-    async fn talk<T>(&self, connection: Connection, request: &[u8], read: Read<T>) -> io::Result<T> {
-        let mut stream = Stream::new(connection);
-        let mut rest = request;
-        while !rest.is_empty() {
-            let sent = poll_fn(|cx| stream.poll_write(cx, rest)).await?;
-            rest = &rest[sent..];
+    /// A connection over which requests may be sent.
+    async fn connect(&self, beginning: &Beginning, deadline: Instant) -> io::Result<Connection> {
+        let mut connection = connect_plain(&self.address, deadline).await?;
+        if let (Some(settings), Address::Tcp(host, _)) = (&beginning.tls, &self.address) {
+            let encrypted = encrypt(connection, &Tls::new(settings.clone(), host)).await;
+            connection = encrypted.map_err(|insecure| match insecure {
+                Insecure::Handshake(why) | Insecure::Peer(why) => io::Error::other(format!("no encryption: {why}")),
+            })?;
         }
-        let mut reply = Vec::new();
-        loop {
-            // As much as comes, not as much as is announced.
-            reply.reserve(ROOM);
-            if poll_fn(|cx| stream.poll_read(cx, &mut reply)).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if let Some((value, length)) = read(&reply)? {
-                if length == reply.len() {
-                    self.give(stream);
-                }
-                return Ok(value);
-            }
-            if reply.len() > OBJECT_MAX + AROUND_MAX {
-                return Err(broken("its reply has no end"));
-            }
+        let Some(login) = &beginning.login else { return Ok(connection) };
+        let (stream, ()) = talk(connection, &login.command, login.read)
+            .await
+            .map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, format!("log-in: {error}")))?;
+        stream.and_then(Stream::into_connection).ok_or_else(|| broken("it says more than it was asked"))
+    }
+
+    /// Sends a request, reads the answer, and keeps the connection.
+    async fn ask<T>(&self, connection: Connection, request: &[u8], read: Read<T>) -> io::Result<T> {
+        let (stream, value) = talk(connection, request, read).await?;
+        if let Some(stream) = stream {
+            self.give(stream);
         }
+        Ok(value)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(Connection, Instant)>> {
@@ -209,11 +229,9 @@ impl ObjectServer {
     /// Takes a connection over which nothing has come.
     fn take(&self, ttl: Option<Duration>) -> Option<Connection> {
         let mut idle = self.idle();
-        while let Some((connection, since)) = idle.pop() {
-            let is_young = ttl.is_none_or(|ttl| since.elapsed() < ttl);
-            let socket = connection.into_descriptor().ok();
-            if let Some(socket) = socket.filter(|socket| is_young && is_quiet(socket)) {
-                return Some(socket.into());
+        while let Some((mut connection, since)) = idle.pop() {
+            if ttl.is_none_or(|ttl| since.elapsed() < ttl) && connection.is_quiet() {
+                return Some(connection);
             }
         }
         None
@@ -221,11 +239,31 @@ impl ObjectServer {
 
     /// Keeps a connection for the next request.
     fn give(&self, stream: Stream) {
-        let mut idle = self.idle();
-        if idle.len() >= IDLE_MAX {
-            idle.remove(0);
+        self.idle().extend(stream.into_connection().map(|connection| (connection, Instant::now())));
+    }
+}
+
+/// Sends a request, and reads the answer. The stream is there if another request may follow.
+async fn talk<T>(connection: Connection, request: &[u8], read: Read<T>) -> io::Result<(Option<Stream>, T)> {
+    let mut stream = Stream::new(connection);
+    let mut rest = request;
+    while !rest.is_empty() {
+        let sent = poll_fn(|cx| stream.poll_write(cx, rest)).await?;
+        rest = &rest[sent..];
+    }
+    let mut reply = Vec::new();
+    loop {
+        // As much as comes, not as much as is announced.
+        reply.reserve(ROOM);
+        if poll_fn(|cx| stream.poll_read(cx, &mut reply)).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        idle.extend(stream.into_connection().map(|connection| (connection, Instant::now())));
+        if let Some((value, length)) = read(&reply)? {
+            return Ok((Some(stream).filter(|_| length == reply.len()), value));
+        }
+        if reply.len() > OBJECT_MAX + AROUND_MAX {
+            return Err(broken("its reply has no end"));
+        }
     }
 }
 

@@ -31,10 +31,38 @@ pub trait ObjectCache: Send + Sync {
     /// Removes the object under a key, if there is one.
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>>;
 
+    /// What somebody owes under a key, as the generic cell rate algorithm counts: how far the moment lies ahead at which everything
+    /// that was asked is paid for. Then spends, in the same step. Only caches that [keep debts](SharedCache::keeps_debts) can.
+    fn debit<'a>(&'a self, _key: &'a [u8], _debit: Debit) -> Waiting<'a, io::Result<Duration>> {
+        Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+    }
+
     /// Watches the object that is under a key now. `None`: there is none, or that would have to be asked of others each time.
     fn watch(&self, _key: &[u8]) -> Option<Unchanged> {
         None
     }
+}
+
+/// What is asked of somebody's account.
+#[derive(Clone, Copy, Debug)]
+pub struct Debit {
+    /// What one request costs.
+    pub each: Duration,
+    /// How far ahead somebody may be whose request is allowed.
+    pub room: Duration,
+    /// Whether the request counts.
+    pub spends: Spends,
+}
+
+/// When a request counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spends {
+    /// Never: this is a look.
+    Nothing,
+    /// If it is allowed.
+    IfAllowed,
+    /// Whatever is owed already: it has happened.
+    Always,
 }
 
 /// Whether the object under a key is the one that it was: not another one, and not forgotten.
@@ -46,6 +74,8 @@ pub struct SharedCache {
     pub names: &'static [&'static str],
     /// Checks the part after `NAME:`; `None` if there is no colon. `Err` is the message of a syntax error.
     pub check: fn(Option<&str>) -> Result<(), String>,
+    /// Whether such a cache also counts what somebody owes: [`ObjectCache::debit`].
+    pub keeps_debts: bool,
     /// Opens a cache, in the parent, before there are children. One that was opened with the same argument by the same user
     /// of an earlier configuration may go on.
     pub open: fn(&Opening<'_>) -> io::Result<Arc<dyn ObjectCache>>,
@@ -93,6 +123,11 @@ impl NamedCache {
     /// A cache of this kind.
     pub fn new(kind: &'static SharedCache, argument: Option<&str>) -> NamedCache {
         NamedCache { kind, argument: argument.map(str::to_string), opened: Arc::default() }
+    }
+
+    /// Whether it counts what somebody owes.
+    pub fn keeps_debts(&self) -> bool {
+        self.kind.keeps_debts
     }
 
     /// Opens it, unless that was done for another host.

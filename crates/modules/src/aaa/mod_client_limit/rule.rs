@@ -43,6 +43,8 @@ pub(super) struct Rule {
     /// The rate as written.
     pub(super) text: String,
     pub(super) origin: Origin,
+    /// Its place in the configuration, which is the same on all servers: file below `ServerRoot`, and line.
+    pub(super) place: String,
 }
 
 /// Units of a rate, and their lengths in seconds.
@@ -53,7 +55,7 @@ impl Rule {
     ///
     /// # Errors
     /// What is wrong, and at which word.
-    pub(super) fn read(words: &[String], origin: Origin, options: Options) -> Result<Rule, Refusal> {
+    pub(super) fn read(words: &[String], origin: Origin, root: &str, options: Options) -> Result<Rule, Refusal> {
         let [rate, more @ ..] = words else { return Err(Refusal::missing("ClientLimit takes a rate, such as 10/s")) };
         let (each, count) = rate_of(rate).ok_or_else(|| {
             Refusal::argument(1, format!("ClientLimit: '{rate}' is no rate, such as 10/s, 100/min, 1000/h or 5000/d"))
@@ -64,6 +66,7 @@ impl Rule {
             counted: Counted::Requests,
             only_logs: false,
             text: rate.clone(),
+            place: format!("{}:{}", below(root, origin.file()), origin.line),
             origin,
         };
         for (number, word) in more.iter().enumerate() {
@@ -97,6 +100,11 @@ impl Rule {
         }
         Ok(rule)
     }
+}
+
+/// The name of a file from `ServerRoot` on, if the file is there.
+fn below<'a>(root: &str, file: &'a str) -> &'a str {
+    file.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/')).unwrap_or(file)
 }
 
 /// The time that a request costs, and how many of them a unit of time has.
@@ -146,6 +154,13 @@ mod tests {
         ] {
             let rate = rate_of(text).map(|(each, count)| (each.as_micros(), count));
             assert_eq!(rate, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_below_the_root_have_short_names() {
+        for (file, expected) in [("/a/b/c.conf", "b/c.conf"), ("/ab/c.conf", "/ab/c.conf"), ("/c.conf", "/c.conf")] {
+            assert_eq!((below("/a", file), below("/a/", file)), (expected, expected));
         }
     }
 

@@ -26,7 +26,22 @@ pub(super) struct Rate {
     pub(super) burst: u32,
 }
 
-/// What the table says about a request.
+impl Rate {
+    /// How far ahead a client may be whose request is allowed.
+    pub(super) fn room(self) -> Duration {
+        self.each.saturating_mul(self.burst.saturating_sub(1))
+    }
+
+    /// What a client is told that is so far ahead.
+    pub(super) fn answer(self, ahead: Duration) -> Answer {
+        match self.room().checked_sub(ahead) {
+            Some(rest) => Answer::Allowed { left: (rest.as_micros() / self.each.as_micros().max(1)) as u64 },
+            None => Answer::Refused { wait: ahead - self.room() },
+        }
+    }
+}
+
+/// What a client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The client may ask so many more at once.
@@ -53,23 +68,19 @@ impl Table {
     /// Asks for one request of the client with this key at this moment. `takes`: the request counts if it is allowed.
     pub(super) fn ask(&self, key: u64, rate: Rate, now: Duration, takes: bool) -> Answer {
         let (now, each) = (micros(now), micros(rate.each).max(1));
-        let room = each.saturating_mul(u64::from(rate.burst.saturating_sub(1)));
         let paid = match self.place(key) {
             Some(place) => place,
             // Who is not known owes nothing. A look pushes nobody out.
-            None if !takes => return Answer::Allowed { left: room / each },
+            None if !takes => return rate.answer(Duration::ZERO),
             None => self.claim(key, now),
         };
         loop {
             let before = paid.load(Relaxed);
             let from = before.max(now);
-            let ahead = from - now;
-            if ahead > room {
-                return Answer::Refused { wait: Duration::from_micros(ahead - room) };
-            }
-            let left = (room - ahead) / each;
-            if !takes || paid.compare_exchange_weak(before, from.saturating_add(each), Relaxed, Relaxed).is_ok() {
-                return Answer::Allowed { left };
+            let answer = rate.answer(Duration::from_micros(from - now));
+            let is_final = !takes || matches!(answer, Answer::Refused { .. });
+            if is_final || paid.compare_exchange_weak(before, from.saturating_add(each), Relaxed, Relaxed).is_ok() {
+                return answer;
             }
         }
     }

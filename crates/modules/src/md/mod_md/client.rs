@@ -11,9 +11,8 @@ use bytes::Bytes;
 use http_types::{Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use runtime::executor::{Descriptor, timeout_at};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use sys::time::Instant;
 use tokio_rustls::TlsConnector;
 
@@ -37,23 +36,10 @@ pub(super) struct Client {
 impl Client {
     /// A client that trusts the certificates in this file, or else those that the system trusts.
     pub(super) fn new(ca_file: Option<&str>, proxy: Option<&str>) -> io::Result<Client> {
-        let mut roots = RootCertStore::empty();
-        match ca_file {
-            Some(file) => {
-                let invalid =
-                    |error: &dyn std::fmt::Display| io::Error::other(format!("MDCACertificateFile {file}: {error}"));
-                for certificate in CertificateDer::pem_file_iter(file).map_err(|error| invalid(&error))? {
-                    let certificate = certificate.map_err(|error| invalid(&error))?;
-                    roots.add(certificate).map_err(|error| invalid(&error))?;
-                }
-            }
-            // Unreadable certificates are skipped; if one of them is needed, the authority is not trusted, and the log
-            // says so.
-            None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
+        let config = crate::trusted::client(ca_file).map_err(|error| match ca_file {
+            Some(_) => io::Error::other(format!("MDCACertificateFile {error}")),
+            None => error,
+        })?;
         let proxy = proxy.map(|url| endpoint(&url.parse().map_err(io::Error::other)?)).transpose()?;
         Ok(Client { tls: Arc::new(config), proxy, retry_after: Arc::default() })
     }

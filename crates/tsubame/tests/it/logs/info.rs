@@ -222,7 +222,8 @@ fn providers_and_phases() {
             // mod_proxy comes first is said by their numbers here, and by their names in Apache.
             let ours = ["10 mod_dialup.c", "-10 mod_rewrite.c", "-10 mod_proxy.c"];
             let of_ours = ["ssl", "md", "metrics", "agent", "client_limit", "trace_context"];
-            let is_ours = ours.contains(&&*taker) || of_ours.iter().any(|name| taker.ends_with(&format!(" mod_{name}.c")));
+            let is_ours =
+                ours.contains(&&*taker) || of_ours.iter().any(|name| taker.ends_with(&format!(" mod_{name}.c")));
             assert!(is_ours || theirs.contains(&taker), "{phase}: {taker} is not in {theirs:?}");
             seen.push(format!("{phase}: {taker}"));
         }
