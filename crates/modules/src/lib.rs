@@ -167,6 +167,7 @@ pub static MODULES: &[&Module] = &[
     &session::mod_session_cookie::MODULE,
     &session::mod_session_crypto::MODULE,
     &session::mod_session_dbd::MODULE,
+    &session::mod_session_socache::MODULE,
     &metadata::mod_remoteip::MODULE,
     &metadata::mod_setenvif::MODULE,
     &metadata::mod_trace_context::MODULE,

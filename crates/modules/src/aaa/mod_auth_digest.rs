@@ -43,6 +43,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthDigestAlgorithm", Allowed::AUTH, Take1(set_algorithm), "MD5", "The algorithm used for the hash calculation").differs("It takes `SHA-256`, too. The password file then holds SHA-256 digests of `user:realm:password`."),
     row("AuthDigestDomain", Allowed::AUTH, Iterate(|c, uri| { edit(c).domain.push(uri.into()); Ok(()) }), "", "A list of URI's which belong to the same protection space as the current URI"),
     row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), shown!(clients::SIZE), "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
+    row("AuthDigestSecretFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut DigestServer| &mut s.secret_file, file) }), "a secret of this server alone", "A file with the secret that nonces are made with: servers with the same file accept each other's nonces"),
 ];
 
 /// The default of `AuthDigestNonceLifetime`, in seconds.
@@ -85,6 +86,7 @@ settings! {
     /// The module's settings of the server.
     pub struct DigestServer {
         size: Setting<u64> = clients::SIZE,
+        secret_file: Setting<String>,
     }
 }
 
@@ -174,7 +176,9 @@ fn set_size(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
 
 /// Runs in the parent, so that all children share it.
 fn prepare(server: &Server) -> Result<(), String> {
-    nonce::prepare();
+    let file = server.main().settings.get::<DigestServer>().secret_file.get().map(String::as_str);
+    nonce::prepare(file)
+        .map_err(|error| format!("AuthDigestSecretFile {}: {}", file.unwrap_or_default(), sys::describe(&error)))?;
     let size = server.hosts.iter().map(|host| host.settings.get::<DigestServer>().size()).max();
     clients::prepare(size.unwrap_or(clients::SIZE))
         .map_err(|error| format!("mod_auth_digest gets no shared memory: {}", sys::describe(&error)))

@@ -11,7 +11,8 @@ use conf::{Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Setting, Settings
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook};
 
 use super::data::{PLACES, Session, now};
-use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd};
+use super::key::{KEY, Lost};
+use super::{mod_session_cookie, mod_session_crypto, mod_session_dbd, mod_session_socache};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "session_module", source: "mod_session.c", linked: false, directives: DIRECTIVES },
@@ -96,9 +97,13 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
     if let Some(session) = earlier(request, slots) {
         return Some(session);
     }
-    let text = match mod_session_cookie::read(request, slots) {
-        Some(text) => Ok(Some(text)),
-        None => mod_session_dbd::read(request, slots).await,
+    let text = if mod_session_socache::is_configured(slots) && !mod_session_cookie::is_configured(slots) {
+        mod_session_socache::read(request, slots).await.map(Some)
+    } else {
+        match mod_session_cookie::read(request, slots) {
+            Some(text) => Ok(Some(text)),
+            None => mod_session_dbd::read(request, slots).await,
+        }
     };
     let text = match text {
         Ok(Some(text)) => text,
@@ -107,7 +112,7 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
             request.log("session", Level::Warn, format!("{text} {uri}"));
             return None;
         }
-        Err(mod_session_dbd::Lost) => {
+        Err(Lost) => {
             let text = format!("AH01816: error while loading the session, session not loaded: {uri}");
             request.log("session", Level::Error, text);
             request.notes.set(LOST, "1");
@@ -168,7 +173,10 @@ fn expiry_of(dir: &SessionDir, now: i64) -> Option<i64> {
 /// request that a subrequest belongs to has done so already.
 fn is_due(request: &Request) -> bool {
     let dir = request.dir::<SessionDir>();
-    let has_store = mod_session_cookie::is_configured(&request.dir.slots) || mod_session_dbd::is_configured(request);
+    let slots = &request.dir.slots;
+    let has_store = mod_session_cookie::is_configured(slots)
+        || mod_session_socache::is_configured(slots)
+        || mod_session_dbd::is_configured(request);
     dir.env.value_or(false) || dir.enabled() && has_store && !request.is_subrequest()
 }
 
@@ -195,7 +203,7 @@ async fn save(request: &mut Request) {
     let mut before = request.previous().cloned();
     while let Some(previous) = before {
         if previous.notes.get(DIRTY).is_some() && request.notes.get(NOTE).is_none() {
-            for name in [NOTE, DIRTY, mod_session_dbd::KEY] {
+            for name in [NOTE, DIRTY, KEY] {
                 previous.notes.get(name).into_iter().for_each(|note| request.notes.set(name, note));
             }
             save_by(request, &previous.dir.slots).await;
@@ -235,8 +243,13 @@ async fn save_by(request: &mut Request, slots: &SettingsMap) {
     let Some(text) = mod_session_crypto::seal(request, slots, session.text()) else { return };
     let max_age = dir.max_age.value_or(0);
     if mod_session_cookie::is_configured(slots) {
-        mod_session_cookie::write(request, slots, &text, max_age);
-    } else if mod_session_dbd::write(request, slots, text, &session, max_age).await.is_err() {
+        return mod_session_cookie::write(request, slots, &text, max_age);
+    }
+    let saved = match mod_session_socache::is_configured(slots) {
+        true => mod_session_socache::write(request, slots, text, &session, max_age).await,
+        false => mod_session_dbd::write(request, slots, text, &session, max_age).await,
+    };
+    if saved.is_err() {
         let text = format!("AH01822: error while saving the session, session not saved: {}", request.data.uri);
         request.log("session", Level::Error, text);
     }

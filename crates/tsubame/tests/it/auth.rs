@@ -9,4 +9,5 @@ pub mod limits;
 pub mod names;
 pub mod passwords;
 pub mod sessions;
+pub mod shared;
 pub mod users;

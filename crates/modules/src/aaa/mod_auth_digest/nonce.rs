@@ -1,6 +1,7 @@
-//! Nonces: a time, and a digest that only this server can make. No state is needed for them.
+//! Nonces: a time, and a digest that only this server can make, or several with one secret. No state is needed for them.
 
-use std::sync::LazyLock;
+use std::io;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,12 +14,34 @@ const TIME: usize = 12;
 /// The length of the digest, in hexadecimal digits.
 const HASH: usize = 40;
 
-/// A secret shared by all processes of this server, of any generation, and by nobody else.
-static SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
+/// The least length of a secret in a file, in bytes.
+const SECRET_MIN: usize = 32;
 
-/// Draws the secret. Runs in the parent, before there are children.
-pub(super) fn prepare() {
-    LazyLock::force(&SECRET);
+/// A secret shared by all processes of this server, of any generation, and by nobody else.
+static OWN_SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
+
+/// The secret from a file, which several servers may share.
+static SHARED_SECRET: RwLock<Option<[u8; 32]>> = RwLock::new(None);
+
+/// Draws the secret, or reads it from a file. Runs in the parent, before there are children.
+///
+/// # Errors
+/// The file cannot be read, or is too short to be a secret.
+pub(super) fn prepare(file: Option<&str>) -> io::Result<()> {
+    LazyLock::force(&OWN_SECRET);
+    let shared = match file.map(std::fs::read).transpose()? {
+        None => None,
+        Some(bytes) if bytes.len() < SECRET_MIN => {
+            return Err(io::Error::other(format!("it has fewer than {SECRET_MIN} bytes")));
+        }
+        Some(bytes) => Some(Sha256::digest(bytes).into()),
+    };
+    *SHARED_SECRET.write().unwrap_or_else(PoisonError::into_inner) = shared;
+    Ok(())
+}
+
+fn secret() -> [u8; 32] {
+    SHARED_SECRET.read().unwrap_or_else(PoisonError::into_inner).unwrap_or(*OWN_SECRET)
 }
 
 /// A nonce of that time, for a realm and a client.
@@ -48,7 +71,7 @@ pub(super) fn time_of(nonce: &str, realm: &str, opaque: Option<&str>) -> Result<
 /// The lengths separate the hashed parts.
 fn hash(time: &str, realm: &str, opaque: Option<&str>) -> String {
     let mut digest = Sha256::new();
-    digest.update(*SECRET);
+    digest.update(secret());
     for part in [Some(time), Some(realm), opaque] {
         digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
         digest.update(part.unwrap_or_default());

@@ -151,6 +151,10 @@ impl RenewalTask {
             };
             let mut next = now() + seconds(self.conf.check_interval());
             for domain in &domains {
+                if certificates::is_newer(domain, self.server.configured) {
+                    // Another machine with the same store may have ordered it.
+                    self.take_in(Some(&domain.name)).await;
+                }
                 next = next.min(self.look_at(domain).await?);
             }
             drop(lock);

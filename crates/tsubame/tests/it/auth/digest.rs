@@ -7,7 +7,7 @@ use md5::Digest;
 
 use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle;
-use crate::harness::server::Server;
+use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
 use crate::harness::wire::{Client, Response};
 
@@ -297,4 +297,33 @@ fn one_nonce_serves_a_whole_request() {
         assert_eq!((answer.status, answer.text().as_str()), (200, "then\n"), "{mpm}");
         assert!(is_stale(&joe.ask(&site, "/once/lead")), "{mpm}");
     }
+}
+
+/// Two servers with one secret accept each other's nonces; with secrets of their own they ask again.
+#[test]
+fn servers_with_one_secret() {
+    for (secrets, expected) in [([b'a', b'a'], 200), ([b'a', b'b'], 401)] {
+        let sites = [Site::new(), Site::new()];
+        let text = format!("{CONFIGURATION}\nAuthDigestSecretFile ${{ROOT}}/secret");
+        let servers: Vec<Server<'_>> = std::iter::zip(&sites, secrets)
+            .map(|(site, secret)| {
+                build(site);
+                site.file("secret", [secret; 48]);
+                let server = Server::start(Mpm::Percore, site, &text);
+                server.allow("AH01776: invalid nonce");
+                server
+            })
+            .collect();
+        let joe = User::joe(&sites[0], "/d/f.txt");
+        let answers = sites.each_ref().map(|site| joe.ask(site, "/d/f.txt").status);
+        assert_eq!(answers, [200, expected]);
+        drop(servers);
+    }
+    let site = Site::new();
+    build(&site);
+    site.file("secret", [7; 31]);
+    site.configure(Mpm::Percore, "AuthDigestSecretFile ${ROOT}/secret");
+    let output = Start::new(&site, Mpm::Percore).command().output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &site.read("logs/error_log");
+    assert!(!output.status.success() && said.contains("it has fewer than 32 bytes"), "{said}");
 }

@@ -106,7 +106,7 @@ fn inode(target: &str) -> Option<&str> {
 
 /// The sockets of all TCP connections, except those to databases and servers of objects, and to servers behind a proxy.
 fn connections() -> BTreeSet<String> {
-    let objects = [object_servers::REDIS_PORT, object_servers::MEMCACHED_PORT];
+    let objects = [object_servers::REDIS_PORT, object_servers::REDIS_TLS_PORT, object_servers::MEMCACHED_PORT];
     let kept = [crate::harness::postgres::PORT, crate::proxy::origin::PORT].into_iter().chain(objects);
     let kept: Vec<_> = kept.chain(crate::proxy::secure_origin::PORTS).map(|port| format!(":{port:04X}")).collect();
     let is_kept = |socket: &Socket| kept.iter().any(|port| socket.remote.ends_with(port));

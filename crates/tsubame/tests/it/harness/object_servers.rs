@@ -3,6 +3,9 @@
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
+use sys::process::Pid;
+use sys::signal::Signal;
+
 use crate::harness::site::Site;
 use crate::harness::wait::until;
 
@@ -11,6 +14,7 @@ pub const REDIS: &str = "/usr/bin/redis-server";
 pub const MEMCACHED: &str = "/usr/bin/memcached";
 /// Their ports, at an address that no other test has.
 pub const REDIS_PORT: u16 = 6379;
+pub const REDIS_TLS_PORT: u16 = 6380;
 pub const MEMCACHED_PORT: u16 = 11211;
 
 /// A running server of objects.
@@ -19,8 +23,13 @@ pub struct ObjectServer(Child);
 impl ObjectServer {
     /// Starts a Redis at the address of a site.
     pub fn redis(site: &Site) -> ObjectServer {
+        ObjectServer::redis_with(site, &[])
+    }
+
+    /// The same, with more settings.
+    pub fn redis_with(site: &Site, settings: &[&str]) -> ObjectServer {
         let mut command = Command::new(REDIS);
-        command.args(["--save", "", "--port", &REDIS_PORT.to_string(), "--dir", site.path()]);
+        command.args(["--save", "", "--port", &REDIS_PORT.to_string(), "--dir", site.path()]).args(settings);
         command.args(["--bind", &site.address().ip().to_string()]);
         ObjectServer::run(command, SocketAddr::new(site.address().ip(), REDIS_PORT))
     }
@@ -31,6 +40,12 @@ impl ObjectServer {
         command.args(["-u", "nobody", "-U", "0", "-p", &MEMCACHED_PORT.to_string()]);
         command.args(["-l", &site.address().ip().to_string()]);
         ObjectServer::run(command, SocketAddr::new(site.address().ip(), MEMCACHED_PORT))
+    }
+
+    /// Stops it from answering, or lets it go on.
+    pub fn freeze(&self, stops: bool) {
+        let signal = if stops { Signal::STOP } else { Signal::CONT };
+        Pid::new(self.0.id() as i32).expect("a process").kill(signal).expect("a signal");
     }
 
     fn run(mut command: Command, address: SocketAddr) -> ObjectServer {

@@ -352,3 +352,23 @@ fn plain_requests_are_sent_to_https() {
         assert_eq!((response.status, location), (status, want.as_str()), "{method} {target}");
     }
 }
+
+/// Two machines share a store: one of them orders, whichever has the lock; the machine that the authority asks shows the proof, and both
+/// serve the same certificate.
+#[test]
+fn machines_share_a_store() {
+    if !PEBBLE.is_there("machines_share_a_store") {
+        return;
+    }
+    let (site, other) = (Site::with(HELLO), Site::with(HELLO));
+    let lines = lines(&site, "MDStoreLocks on");
+    let pebble = Pebble::start(&site, &TIDY);
+    let shared = |line: &str| line.replace("MDStoreDir md", &format!("MDStoreDir {}/md", site.path()));
+    let at_other = shared(&lines).replace("MDCACertificateFile ca", &format!("MDCACertificateFile {}/ca", site.path()));
+    let _servers = [start(Mpm::Percore, &site, &lines), start(Mpm::Percore, &other, &at_other)];
+    for machine in [&site, &other] {
+        assert!(served(machine, &pebble.client()).ends_with("hello\n"));
+    }
+    let orders = [&site, &other].map(|machine| machine.read("logs/error_log").matches("new certificates").count());
+    assert_eq!(orders.iter().sum::<usize>(), 1, "{orders:?}");
+}

@@ -1,0 +1,289 @@
+//! State that several servers share, and what is left when its store is gone, frozen, full, or begins anew.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustls::RootCertStore;
+
+use crate::harness::mpm::{Mpm, under_percore_and};
+use crate::harness::needs;
+use crate::harness::object_servers::{ObjectServer, REDIS_PORT, REDIS_TLS_PORT};
+use crate::harness::server::Server;
+use crate::harness::site::{PORT, Site};
+use crate::harness::tls::{self, Secure};
+use crate::harness::wait::until;
+use crate::harness::wire::Response;
+
+const PASSWORD: &str = "a password of the store";
+/// How long a server waits for the store.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A store, with a certificate and a password.
+struct Store {
+    site: Site,
+    running: Option<ObjectServer>,
+}
+
+impl Store {
+    fn new() -> Store {
+        let site = Site::new();
+        let made = rcgen::generate_simple_self_signed([site.address().ip().to_string()]).expect("a certificate");
+        site.file("tls.pem", made.cert.pem());
+        site.file("tls.key", made.signing_key.serialize_pem());
+        let mut store = Store { site, running: None };
+        store.begin();
+        store
+    }
+
+    /// Starts it, with nothing in it.
+    fn begin(&mut self) {
+        self.running = None;
+        let file = |name: &str| format!("{}/{name}", self.site.path());
+        let (port, certificate, key) = (REDIS_TLS_PORT.to_string(), file("tls.pem"), file("tls.key"));
+        self.running = Some(ObjectServer::redis_with(
+            &self.site,
+            &[
+                ["--tls-port", &port],
+                ["--tls-cert-file", &certificate],
+                ["--tls-key-file", &key],
+                ["--tls-auth-clients", "no"],
+                ["--requirepass", PASSWORD],
+                ["--maxmemory-policy", "noeviction"],
+            ]
+            .concat(),
+        ));
+    }
+
+    /// Tells it something.
+    fn tell(&self, command: &str) {
+        let mut stream = TcpStream::connect((self.site.address().ip(), REDIS_PORT)).expect("the store");
+        write!(stream, "AUTH \"{PASSWORD}\"\r\n{command}\r\n").expect("told");
+        let mut reply = Vec::new();
+        while reply.iter().filter(|byte| **byte == b'\n').count() < 2 {
+            let mut piece = [0; 64];
+            let length = stream.read(&mut piece).expect("a reply");
+            reply.extend_from_slice(&piece[..length]);
+        }
+        assert_eq!(String::from_utf8_lossy(&reply), "+OK\r\n+OK\r\n", "{command}");
+    }
+
+    /// Makes it do without memory, or have enough.
+    fn fill(&self, fills: bool) {
+        self.tell(&format!("CONFIG SET maxmemory {}", if fills { 1 } else { 0 }));
+    }
+
+    fn freeze(&self, stops: bool) {
+        self.running.as_ref().expect("a store").freeze(stops);
+    }
+
+    /// Lines of a server that uses it.
+    fn lines(&self, site: &Site) -> String {
+        let password = site.file("conf/redis.password", format!("{PASSWORD}\n"));
+        format!(
+            "RedisTLS on\nRedisCACertificateFile {}/tls.pem\nRedisPasswordFile {}\nRedisTimeout {}ms\n",
+            self.site.path(),
+            password.display(),
+            PATIENCE.as_millis()
+        )
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.site.address().ip(), REDIS_TLS_PORT)
+    }
+}
+
+fn get(server: &Server<'_>, path: &str, fields: &str) -> Response {
+    server.client().request(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+}
+
+fn statuses(server: &Server<'_>, path: &str, count: usize) -> Vec<u16> {
+    (0..count).map(|_| get(server, path, "").status).collect()
+}
+
+/// Two servers with one configuration, in which `%STORE` is the store.
+fn servers<'a>(mpm: Mpm, sites: &'a [Site; 2], store: &Store, configuration: &str) -> [Server<'a>; 2] {
+    sites.each_ref().map(|site| {
+        let text = store.lines(site) + &configuration.replace("%STORE", &format!("redis:{}", store.address()));
+        let server = Server::start(mpm, site, &text);
+        server.allow("limits its clients alone meanwhile");
+        server.allow("SessionSocache is out of reach");
+        server.allow("AH01816: error while loading the session");
+        server.allow("AH01822: error while saving the session");
+        server
+    })
+}
+
+/// Far more than a request may take whose server waits for the store twice or thrice.
+const LATE: Duration = Duration::from_secs(20);
+
+const LIMITS: &str = "ClientLimitStore %STORE\n<Location /a>\nClientLimit 1/d burst=4\n</Location>\n\
+    <Location /b>\nClientLimit 1/d burst=4\n</Location>\n<Location /c>\nClientLimit 1/d burst=4\n</Location>\n\
+    <Location /d>\nClientLimit 1/d burst=4\n</Location>\n<Location /e>\nClientLimit 1/d burst=4\n</Location>\n\
+    <Location /staff>\nAuthType Basic\nAuthName x\nAuthUserFile ${ROOT}/users\nRequire valid-user\n\
+    ClientLimit 1/d burst=2 of=failed-logins\n</Location>\n";
+
+const SESSIONS: &str = "SessionSocache %STORE\n<Location /shop>\nAuthType form\nAuthName x\nAuthUserFile ${ROOT}/users\n\
+    AuthFormProvider file\nSession On\nSessionSocacheCookieName s path=/\nRequire valid-user\n</Location>\n\
+    <Location /out>\nSession On\nSessionSocacheCookieName s path=/\nSetHandler form-logout-handler\n\
+    AuthFormLogoutLocation /bye\n</Location>\n";
+
+fn sites() -> [Site; 2] {
+    [(); 2].map(|()| {
+        let site = Site::new();
+        for name in ["a", "b", "c", "d", "e", "staff", "shop"] {
+            site.page(&format!("{name}/page"), "hello\n");
+        }
+        site.file("users", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+        site
+    })
+}
+
+/// Logs in with a form. Returns the status, and the cookie with the session's key.
+fn log_in(server: &Server<'_>) -> (u16, Option<String>) {
+    let body = "httpd_username=ann&httpd_password=secret";
+    let response = server.client().request(format!(
+        "POST /shop/page HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let cookie = response.field("Set-Cookie").and_then(|value| value.split(';').next()).map(str::to_string);
+    (response.status, cookie)
+}
+
+/// Whether a client with this session sees the page; a server that has to wait for the store does so for a bounded time.
+fn is_known(server: &Server<'_>, cookie: &str) -> bool {
+    let began = Instant::now();
+    let response = get(server, "/shop/page", &format!("Cookie: {cookie}\r\n"));
+    assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
+    assert!([200, 401].contains(&response.status), "{response:?}");
+    response.status == 200
+}
+
+under_percore_and! { prefork:
+    /// A limit of two servers is one limit. Without the store, each has its own; nobody gets past it.
+    fn limits(mpm: Mpm) {
+        if !needs::REDIS.is_there("limits") {
+            return;
+        }
+        let (mut store, sites) = (Store::new(), sites());
+        let [one, other] = servers(mpm, &sites, &store, LIMITS);
+        for server in [&one, &other] {
+            server.allow("AH01617: user ann: authentication failure");
+        }
+        let both = |path: &str| (statuses(&one, path, 3), statuses(&other, path, 3));
+        assert_eq!(both("/a/page"), (vec![200; 3], vec![200, 429, 429]));
+        let refused = get(&other, "/a/page", "");
+        let wait: u64 = refused.field("Retry-After").expect("a time").parse().expect("seconds");
+        assert!((86_000..=86_400).contains(&wait), "{wait}");
+        let wrong = "Authorization: Basic YW5uOndyb25n\r\n";
+        assert_eq!([&one, &other, &one, &other].map(|server| get(server, "/staff/page", wrong).status), [401, 401, 429, 429]);
+
+        // What this server has seen still counts.
+        assert_eq!(statuses(&one, "/b/page", 2), [200; 2]);
+        store.running = None;
+        let began = Instant::now();
+        assert_eq!((statuses(&one, "/b/page", 3), statuses(&other, "/b/page", 5)), (vec![200, 200, 429], vec![200, 200, 200, 200, 429]));
+        assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
+        assert!(one.log().matches("ClientLimitStore: this server limits its clients alone").count() > 0);
+
+        store.begin();
+        until("the new store is used", || {
+            let field = get(&one, "/c/page", "").status;
+            (field == 429).then_some(())
+        });
+        store.freeze(true);
+        let began = Instant::now();
+        assert_eq!(both("/d/page"), (vec![200; 3], vec![200; 3]));
+        assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
+        store.freeze(false);
+        store.fill(true);
+        assert_eq!((statuses(&one, "/e/page", 5), statuses(&other, "/e/page", 5)), (vec![200, 200, 200, 200, 429], vec![200, 200, 200, 200, 429]));
+    }
+
+    /// Who has logged in at one server is known to the other, until he logs out anywhere. Without the store, nobody is known.
+    fn sessions(mpm: Mpm) {
+        if !needs::REDIS.is_there("sessions") {
+            return;
+        }
+        let (mut store, sites) = (Store::new(), sites());
+        let [one, other] = servers(mpm, &sites, &store, SESSIONS);
+        let (status, cookie) = log_in(&one);
+        let cookie = cookie.expect("a session");
+        assert_eq!(status, 200);
+        assert!(is_known(&one, &cookie) && is_known(&other, &cookie) && !is_known(&other, "s=0a0b0c0d-0000-4000-8000-000000000000"));
+        assert_eq!(get(&other, "/out", &format!("Cookie: {cookie}\r\n")).status, 307);
+        assert!(!is_known(&one, &cookie) && !is_known(&other, &cookie), "the session is over everywhere");
+
+        let cookie = log_in(&other).1.expect("a session");
+        store.freeze(true);
+        assert!(!is_known(&one, &cookie) && !is_known(&other, &cookie));
+        store.freeze(false);
+        until("the store is used again", || (is_known(&one, &cookie) && is_known(&other, &cookie)).then_some(()));
+        store.fill(true);
+        assert_eq!(log_in(&one).1, None, "a session that is not stored is not promised");
+        assert!(is_known(&one, &cookie));
+        store.running = None;
+        assert!(!is_known(&one, &cookie));
+        store.begin();
+        until("a new session", || {
+            let cookie = log_in(&one).1?;
+            is_known(&other, &cookie).then_some(())
+        });
+        assert!(!is_known(&one, &cookie), "a store that begins anew knows nobody");
+    }
+}
+
+/// A store that cannot show who it is, or does not know us, gets nothing to keep.
+#[test]
+fn a_store_is_checked() {
+    if !needs::REDIS.is_there("a_store_is_checked") {
+        return;
+    }
+    let store = Store::new();
+    let impostor = rcgen::generate_simple_self_signed(["192.0.2.1".to_string()]).expect("a certificate");
+    let authority = format!("{}/tls.pem", store.site.path());
+    for (changed, instead, why) in [
+        (authority.as_str(), "${ROOT}/other.pem", "no encryption: invalid peer certificate"),
+        ("RedisPasswordFile", "RedisPasswordFile ${ROOT}/wrong\nDefine UNUSED ", "log-in: WRONGPASS"),
+        ("RedisPasswordFile", "Define UNUSED ", "NOAUTH"),
+    ] {
+        let [site, _] = sites();
+        site.file("other.pem", impostor.cert.pem());
+        site.file("wrong", "a wrong password\n");
+        let lines = store.lines(&site).replace(changed, instead);
+        let text = lines + &SESSIONS.replace("%STORE", &format!("redis:{}", store.address()));
+        let server = Server::start(Mpm::Percore, &site, &text);
+        for part in ["SessionSocache is out of reach", "AH01816", "AH01822"] {
+            server.allow(part);
+        }
+        assert_eq!(log_in(&server).1, None, "{instead}");
+        assert!(server.logged("SessionSocache is out of reach").contains(why), "{}", server.log());
+    }
+}
+
+/// TLS sessions need no store, but a secret in a file.
+#[test]
+fn tls_sessions() {
+    let sites = sites();
+    let made = rcgen::generate_simple_self_signed([tls::NAME.to_string()]).expect("a certificate");
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a root");
+    let config = tls::trusting(roots);
+    let servers = sites.each_ref().map(|site| {
+        site.file("tickets", [7; 48]);
+        site.file("tls.pem", made.cert.pem());
+        site.file("tls.key", made.signing_key.serialize_pem());
+        let text = format!(
+            "<VirtualHost *:{PORT}>\nServerName localhost\nSSLEngine on\nSSLCertificateFile ${{ROOT}}/tls.pem\n\
+             SSLCertificateKeyFile ${{ROOT}}/tls.key\nSSLSessionTicketKeyFile ${{ROOT}}/tickets\n\
+             Header set X-Resumed %{{SSL_SESSION_RESUMED}}s\n</VirtualHost>\n"
+        );
+        Server::start(Mpm::Percore, site, &text)
+    });
+    let resumed = servers.each_ref().map(|server| {
+        let answer = Secure::to(server.address(), &config).get("/a/page");
+        answer.lines().find_map(|line| line.strip_prefix("X-Resumed: ").map(str::to_string)).expect("a field")
+    });
+    assert_eq!(resumed, ["Initial", "Resumed"]);
+}
