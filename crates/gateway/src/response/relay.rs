@@ -37,7 +37,10 @@ pub(crate) async fn relay(request: &mut Request, script: Script, caller: &Caller
 /// There is no memory for the script: the client may try again.
 pub(crate) fn turn_away(request: &mut Request, caller: &Caller, why: &NotAdmitted) -> HandlerResult {
     request.log(caller.module, Level::Error, format!("{} is not started: {}", request.mapped.filename, why.reason));
-    request.response.err_headers_out.set("Retry-After", why.retry.as_secs().max(1).to_string());
+    let fields = &mut request.response.err_headers_out;
+    fields.set("Retry-After", why.retry.as_secs().max(1).to_string());
+    // A balancer may send any request on to another server, also one that must not run twice (docs/fleet.md).
+    fields.set("X-Tsubame-Not-Started", "1");
     HandlerResult::Status(503)
 }
 

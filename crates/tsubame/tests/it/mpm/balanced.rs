@@ -13,7 +13,7 @@ use crate::harness::needs;
 use crate::harness::server::{Server, Start};
 use crate::harness::site::Site;
 use crate::harness::wait::until;
-use crate::harness::wire::Client;
+use crate::harness::wire::{Client, Response};
 
 /// The port at which agent checks are answered.
 pub const AGENT: u16 = 9009;
@@ -114,19 +114,22 @@ struct HaProxy {
 }
 
 impl HaProxy {
-    fn start(site: &Site, servers: &[&Site]) -> HaProxy {
+    /// `asks`: it asks the agents.
+    fn start(site: &Site, servers: &[&Site], asks: bool) -> HaProxy {
         let address = SocketAddr::from((site.ip, 8100));
         let lines: String = servers
             .iter()
             .enumerate()
             .map(|(number, server)| {
                 let (to, ip) = (server.address(), server.ip);
-                format!("  server s{number} {to} weight 100 agent-check agent-addr {ip} agent-port {AGENT} agent-inter 100ms\n")
+                let agent = format!(" agent-check agent-addr {ip} agent-port {AGENT} agent-inter 100ms");
+                format!("  server s{number} {to} weight 100{}\n", if asks { &agent } else { "" })
             })
             .collect();
         let text = format!(
             "defaults\n  mode http\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n  retries 3\n  \
-             option redispatch\nfrontend all\n  bind {address}\n  default_backend nodes\nbackend nodes\n  balance roundrobin\n{lines}"
+             option redispatch 1\n  retry-on conn-failure empty-response 503\nfrontend all\n  bind {address}\n  default_backend nodes\nbackend nodes\n  balance roundrobin\n  \
+             http-request disable-l7-retry unless METH_GET\n{lines}"
         );
         let file = site.file("haproxy.cfg", text);
         let mut command = Command::new("/usr/sbin/haproxy");
@@ -138,10 +141,16 @@ impl HaProxy {
 
     /// The node that answers a request on a new connection; `None`: the request failed.
     fn node(&self) -> Option<String> {
-        let mut client = Client::over(TcpStream::connect(self.address).ok()?);
-        client.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let response = client.response();
+        let response = self.ask("GET", "/");
         (response.status == 200).then(|| response.text())
+    }
+
+    fn ask(&self, method: &str, path: &str) -> Response {
+        let mut client = Client::over(TcpStream::connect(self.address).expect("HAProxy"));
+        client.send(format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        ));
+        client.response()
     }
 }
 
@@ -162,7 +171,7 @@ under_percore_and! { event:
         let mut first = start(mpm, &one, "GracefulShutdownDelay 1s\n");
         let second = start(mpm, &other, "");
         let front = Site::new();
-        let haproxy = HaProxy::start(&front, &[&one, &other]);
+        let haproxy = HaProxy::start(&front, &[&one, &other], true);
         let both = || {
             let nodes: std::collections::BTreeSet<String> = (0..6).map(|_| haproxy.node().expect("an answer")).collect();
             (nodes.len() == 2).then_some(())
@@ -189,5 +198,35 @@ under_percore_and! { event:
         });
         assert_eq!(failed.into_inner(), 0, "of {} requests", asked.into_inner());
         drop(second);
+    }
+}
+
+under_percore_and! { worker:
+    /// HAProxy asks another node when one has no memory for a script. A POST is not repeated: its answer says that it has not begun.
+    fn another_node_runs_the_script(mpm: Mpm) {
+        if !needs::HAPROXY.is_there("another_node_runs_the_script") {
+            return;
+        }
+        let [full, free] = [Site::new(), Site::new()];
+        for site in [&full, &free] {
+            site.script("say", "#!/bin/sh\necho\necho done\n");
+            site.script("slow", "#!/bin/sh\nwhile [ -e ../hold ]; do sleep 0.02; done\necho\necho done\n");
+        }
+        full.file("hold", "");
+        let more = "AdmissionMemory 16M\nAdmissionTimeout 50ms\nScriptAlias /cgi/ ${ROOT}/cgi-bin/\n\
+            <Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n";
+        let servers = [&full, &free].map(|site| start(mpm, site, more));
+        servers[0].allow("is not started");
+        let mut client = servers[0].client();
+        client.send("GET /cgi/slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        until("a running script", || (servers[0].scripts() == 1).then_some(()));
+        let front = Site::new();
+        let haproxy = HaProxy::start(&front, &[&full, &free], false);
+        assert_eq!([(); 8].map(|()| haproxy.ask("GET", "/cgi/say").status), [200; 8]);
+        let posts = [(); 8].map(|()| haproxy.ask("POST", "/cgi/say"));
+        let refused = posts.iter().find(|answer| answer.status == 503).expect("half of them");
+        assert!(refused.field("X-Tsubame-Not-Started").is_some() && refused.field("Retry-After").is_some(), "{refused:?}");
+        std::fs::remove_file(full.root.join("hold")).expect("hold");
+        assert_eq!(client.response().status, 200);
     }
 }
