@@ -39,6 +39,7 @@ pub(crate) static MODULE: Module = Module {
             Order::Middle,
             ResponseHook::Later { claims: is_failed_login, run: |request, _| Box::pin(count_failed_login(request)) },
         ),
+        Hook::Log(Order::Middle, count_bytes),
     ],
 };
 
@@ -49,7 +50,7 @@ const fn checking(run: fn(&mut Request) -> Waiting<'_, Flow>) -> PhaseHook {
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("ClientLimit", Allowed::CONF, Words(set), "none", "How many requests, or failed log-ins, each client may send in a time: a rate, and whose requests count together").syntax("rate [burst=number] [by=address|network|user|expression] [of=requests|failed-logins] [only-log]|none"),
+    row("ClientLimit", Allowed::CONF, Words(set), "none", "How many requests or failed log-ins each client may send in a time, or how many bytes it may get: a rate, and whose requests count together").syntax("rate [burst=number] [by=address|network|user|expression] [of=requests|failed-logins|bytes] [only-log]|none"),
     row("ClientLimitClients", Allowed::GLOBAL, Take1(set_clients), shown!(CLIENTS), "How many clients are remembered at once").syntax("number"),
     row("ClientLimitStore", Allowed::GLOBAL, Take1(set_store), "", "The store in which several servers count together what each client has asked").syntax("redis:host[:port]"),
 ];
@@ -60,8 +61,10 @@ const CLIENTS: usize = 65_536;
 /// The most that may be configured: a gigabyte.
 const CLIENTS_MAX: usize = 64 << 20;
 
-/// The note with the keys of clients whose failed log-in counts, and their rates.
+/// The notes with the clients that are charged when the request ends: for a failed log-in, for what was sent. Each word is a key of
+/// the table, the time that one costs in nanoseconds, and the key in the store.
 const LOGINS: &str = "client-limit-logins";
+const BYTES: &str = "client-limit-bytes";
 
 /// The note with the rules that were asked: a request counts once, wherever internal redirects lead it.
 const ASKED: &str = "client-limit-asked";
@@ -187,14 +190,15 @@ async fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Answer>, Strin
     let Some(name) = name(request, &rule.by)? else { return Ok(None) };
     let limit = limit(hasher, rule);
     let key = hasher.hash_one((limit, &name));
-    let shared_key = store::is_there(request).then(|| store::key(rule, &name));
+    // What was sent is known when nobody waits for the store any more.
+    let is_shared = rule.counted != Counted::Bytes && store::is_there(request);
+    let shared_key = is_shared.then(|| store::key(rule, &name));
     let counts_now = rule.counted == Counted::Requests;
-    match counts_now {
-        true => remember(request, ASKED, &limit.to_string()),
-        false => {
-            let shared = shared_key.as_deref().unwrap_or_default();
-            remember(request, LOGINS, &format!("{key} {} {shared}", rule.rate.each.as_micros()));
-        }
+    let charged = format!("{key} {} {}", rule.rate.each.as_nanos(), shared_key.as_deref().unwrap_or_default());
+    match rule.counted {
+        Counted::Requests => remember(request, ASKED, &limit.to_string()),
+        Counted::FailedLogins => remember(request, LOGINS, &charged),
+        Counted::Bytes => remember(request, BYTES, &charged),
     }
     let takes = counts_now && !request.is_hypothetical();
     let own = table.ask(key, rule.rate, monotonic(), takes);
@@ -267,7 +271,8 @@ fn refuse(request: &mut Request, rule: &Rule, seconds: u64) -> Flow {
     let Rate { each, burst } = rule.rate;
     let window = (each * burst).as_secs().max(1);
     // draft-ietf-httpapi-ratelimit-headers: the policy, and what is left of the quota until when.
-    fields.set("RateLimit-Policy", format!("\"client\";q={burst};w={window}"));
+    let unit = if rule.counted == Counted::Bytes { ";qu=\"content-bytes\"" } else { "" };
+    fields.set("RateLimit-Policy", format!("\"client\";q={burst}{unit};w={window}"));
     fields.set("RateLimit", format!("\"client\";r=0;t={seconds}"));
     Flow::Status(429)
 }
@@ -281,16 +286,41 @@ fn is_failed_login(request: &Request) -> bool {
 
 async fn count_failed_login(request: &mut Request) {
     let Some((table, _)) = CLIENTS_OF_SERVER.get() else { return };
-    let logins: Vec<String> = words(request, LOGINS).map(str::to_string).collect();
-    for login in logins {
-        let mut parts = login.split(' ');
-        let mut number = || parts.next().and_then(|digits| digits.parse().ok());
-        let (Some(key), Some(each)) = (number(), number()) else { continue };
-        let each = Duration::from_micros(each);
+    let charged: Vec<Charged> = words(request, LOGINS).filter_map(Charged::read).collect();
+    for Charged { key, each, shared_key } in charged {
         table.charge(key, each, monotonic());
-        if let Some(shared_key) = parts.next().filter(|key| !key.is_empty()) {
-            store::charge(request, shared_key, each).await;
+        if !shared_key.is_empty() {
+            store::charge(request, &shared_key, each).await;
         }
+    }
+}
+
+/// Counts what was sent.
+fn count_bytes(request: &mut Request) {
+    let Some((table, _)) = CLIENTS_OF_SERVER.get() else { return };
+    let sent = u32::try_from(request.account.sent.bytes).unwrap_or(u32::MAX);
+    for Charged { key, each, .. } in words(request, BYTES).filter_map(Charged::read) {
+        table.charge(key, each.saturating_mul(sent), monotonic());
+    }
+}
+
+/// A client that is charged.
+struct Charged {
+    key: u64,
+    each: Duration,
+    shared_key: String,
+}
+
+impl Charged {
+    /// Reads a word of a note.
+    fn read(word: &str) -> Option<Charged> {
+        let mut parts = word.split(' ');
+        let (key, each) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Charged {
+            key,
+            each: Duration::from_nanos(each),
+            shared_key: parts.next().unwrap_or_default().to_string(),
+        })
     }
 }
 
@@ -306,13 +336,18 @@ mod tests {
             ("ClientLimit 100/min burst=5 by=network only-log", ""),
             ("<Location />\nClientLimit 5/min of=failed-logins by=user\n</Location>", ""),
             ("ClientLimit 5/h by=%{HTTP:X-Key}", ""),
+            ("ClientLimit 1M/s burst=20M of=bytes", ""),
+            (
+                "ClientLimit 1G/s of=bytes",
+                "ClientLimit: '1G/s' is no rate, such as 500K/s, 100M/min or 2G/d, up to 100M/s and 4G of any time",
+            ),
             ("ClientLimit ten", "ClientLimit: 'ten' is no rate, such as 10/s, 100/min, 1000/h or 5000/d"),
             ("ClientLimit 1/s burst=0", "ClientLimit: 'burst=0' is not a number from 1 on"),
             (
                 "ClientLimit 1/s by=me",
                 "ClientLimit: 'by=me' is neither address, network, user nor an expression like %{HTTP:X-Key}",
             ),
-            ("ClientLimit 1/s of=sins", "ClientLimit: 'of=sins' is neither of=requests nor of=failed-logins"),
+            ("ClientLimit 1/s of=sins", "ClientLimit: 'of=sins' is none of of=requests, of=failed-logins and of=bytes"),
             ("ClientLimit 1/s always", "ClientLimit: 'always' is none of burst=, by=, of= and only-log"),
             (
                 "ClientLimitStore memcache:a",

@@ -17,7 +17,13 @@ pub(super) enum Counted {
     Requests,
     /// Requests with credentials that are refused (401).
     FailedLogins,
+    /// The bytes that are sent.
+    Bytes,
 }
+
+/// What is counted, by its name.
+const COUNTED: [(&str, Counted); 3] =
+    [("requests", Counted::Requests), ("failed-logins", Counted::FailedLogins), ("bytes", Counted::Bytes)];
 
 /// Whose requests are counted together.
 #[derive(Clone, Debug)]
@@ -50,6 +56,12 @@ pub(super) struct Rule {
 /// Units of a rate, and their lengths in seconds.
 const UNITS: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
 
+/// The most requests of a unit of time, and the most bytes.
+const REQUESTS_MAX: u64 = 1_000_000;
+const BYTES_MAX: u64 = u32::MAX as u64;
+/// The least time that a byte may cost: shorter ones would be inexact. That is 100 MB a second.
+const BYTE_MIN: Duration = Duration::from_nanos(10);
+
 impl Rule {
     /// Reads the words of a line.
     ///
@@ -57,13 +69,16 @@ impl Rule {
     /// What is wrong, and at which word.
     pub(super) fn read(words: &[String], origin: Origin, root: &str, options: Options) -> Result<Rule, Refusal> {
         let [rate, more @ ..] = words else { return Err(Refusal::missing("ClientLimit takes a rate, such as 10/s")) };
-        let (each, count) = rate_of(rate).ok_or_else(|| {
-            Refusal::argument(1, format!("ClientLimit: '{rate}' is no rate, such as 10/s, 100/min, 1000/h or 5000/d"))
+        // What is counted decides how the rate is read.
+        let counted = more.iter().find_map(|word| conf::values::one_of(word.strip_prefix("of=")?, &COUNTED));
+        let counted = counted.unwrap_or(Counted::Requests);
+        let (each, count) = rate_of(rate, counted).ok_or_else(|| {
+            Refusal::argument(1, format!("ClientLimit: '{rate}' is no rate, such as {}", example(counted)))
         })?;
         let mut rule = Rule {
             rate: Rate { each, burst: count },
             by: By::Address,
-            counted: Counted::Requests,
+            counted,
             only_logs: false,
             text: rate.clone(),
             place: format!("{}:{}", below(root, origin.file()), origin.line),
@@ -74,7 +89,7 @@ impl Rule {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             match (name.to_ascii_lowercase().as_str(), value) {
                 ("burst", count) => {
-                    let count = count.parse().ok().filter(|count| *count >= 1);
+                    let count = amount(count, counted).and_then(|count| u32::try_from(count).ok());
                     rule.rate.burst = count.ok_or_else(|| wrong("is not a number from 1 on"))?;
                 }
                 ("by", "address") => rule.by = By::Address,
@@ -91,9 +106,8 @@ impl Rule {
                     };
                     rule.by = By::Value(Arc::new(text?));
                 }
-                ("of", "requests") => rule.counted = Counted::Requests,
-                ("of", "failed-logins") => rule.counted = Counted::FailedLogins,
-                ("of", _) => return Err(wrong("is neither of=requests nor of=failed-logins")),
+                ("of", what) if conf::values::one_of(what, &COUNTED).is_some() => {}
+                ("of", _) => return Err(wrong("is none of of=requests, of=failed-logins and of=bytes")),
                 ("only-log", "") => rule.only_logs = true,
                 _ => return Err(wrong("is none of burst=, by=, of= and only-log")),
             }
@@ -107,13 +121,28 @@ fn below<'a>(root: &str, file: &'a str) -> &'a str {
     file.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/')).unwrap_or(file)
 }
 
-/// The time that a request costs, and how many of them a unit of time has.
-fn rate_of(text: &str) -> Option<(Duration, u32)> {
+/// The time that a request or a byte costs, and how many of them a unit of time has.
+fn rate_of(text: &str, counted: Counted) -> Option<(Duration, u32)> {
     let (count, unit) = text.split_once('/')?;
-    let count: u32 = count.parse().ok().filter(|count| (1..=1_000_000).contains(count))?;
+    let most = if counted == Counted::Bytes { BYTES_MAX } else { REQUESTS_MAX };
+    let count = u32::try_from(amount(count, counted)?.min(most + 1)).ok().filter(|count| u64::from(*count) <= most)?;
     let (_, seconds) = UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
-    // Without `burst`, a unit's requests may come at once.
-    Some((Duration::from_secs(seconds) / count, count))
+    // Without `burst`, those of a unit may come at once.
+    let each = Duration::from_secs(seconds) / count;
+    Some((each, count)).filter(|_| counted != Counted::Bytes || each >= BYTE_MIN)
+}
+
+/// A number from 1 on; of bytes, also with a unit.
+fn amount(text: &str, counted: Counted) -> Option<u64> {
+    let number = if counted == Counted::Bytes { conf::values::size(text) } else { text.parse().ok() };
+    number.filter(|number| *number >= 1)
+}
+
+fn example(counted: Counted) -> &'static str {
+    match counted {
+        Counted::Requests | Counted::FailedLogins => "10/s, 100/min, 1000/h or 5000/d",
+        Counted::Bytes => "500K/s, 100M/min or 2G/d, up to 100M/s and 4G of any time",
+    }
 }
 
 impl By {
@@ -152,7 +181,18 @@ mod tests {
             ("10/week", None),
             ("-1/s", None),
         ] {
-            let rate = rate_of(text).map(|(each, count)| (each.as_micros(), count));
+            let rate = rate_of(text, Counted::Requests).map(|(each, count)| (each.as_micros(), count));
+            assert_eq!(rate, expected, "{text}");
+        }
+        for (text, expected) in [
+            ("1M/s", Some((953, 1 << 20))),
+            ("100K/min", Some((585_937, 102_400))),
+            ("3G/d", Some((26_822, 3 << 30))),
+            ("4G/d", None),
+            ("200M/s", None),
+            ("0/s", None),
+        ] {
+            let rate = rate_of(text, Counted::Bytes).map(|(each, count)| (each.as_nanos(), count));
             assert_eq!(rate, expected, "{text}");
         }
     }

@@ -20,9 +20,9 @@ type Bucket = [AtomicU64; 2 * SLOTS];
 /// What a client may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Rate {
-    /// The time that a request costs.
+    /// The time that a request or a byte costs.
     pub(super) each: Duration,
-    /// How many requests may come at once.
+    /// How many may come at once.
     pub(super) burst: u32,
 }
 
@@ -35,7 +35,7 @@ impl Rate {
     /// What a client is told that is so far ahead.
     pub(super) fn answer(self, ahead: Duration) -> Answer {
         match self.room().checked_sub(ahead) {
-            Some(rest) => Answer::Allowed { left: (rest.as_micros() / self.each.as_micros().max(1)) as u64 },
+            Some(rest) => Answer::Allowed { left: (rest.as_nanos() / self.each.as_nanos().max(1)) as u64 },
             None => Answer::Refused { wait: ahead - self.room() },
         }
     }
@@ -86,11 +86,11 @@ impl Table {
     }
 
     /// Charges a client for something that has happened, whatever it owes: many may have been allowed at the same moment.
-    pub(super) fn charge(&self, key: u64, each: Duration, now: Duration) {
-        let (now, each) = (micros(now), micros(each).max(1));
+    pub(super) fn charge(&self, key: u64, cost: Duration, now: Duration) {
+        let (now, cost) = (micros(now), micros(cost).max(1));
         let paid = self.place(key).unwrap_or_else(|| self.claim(key, now));
         // `fetch_update` fails only if the function does.
-        let _ = paid.fetch_update(Relaxed, Relaxed, |before| Some(before.max(now).saturating_add(each)));
+        let _ = paid.fetch_update(Relaxed, Relaxed, |before| Some(before.max(now).saturating_add(cost)));
     }
 
     /// Counts a refusal; `is_real`: the client was refused.

@@ -8,6 +8,7 @@ use crate::cli::ctl::{ctl, json};
 use crate::harness::mpm::{under_every_mpm, under_percore_and};
 use crate::harness::server::Server;
 use crate::harness::site::Site;
+use crate::harness::wait::until;
 use crate::harness::wire::Response;
 
 /// Rates are so low that nothing is paid for while a test runs.
@@ -177,6 +178,31 @@ under_percore_and! { worker:
         site.configure(mpm, &lines("1000/s"));
         server.restart(Signal::USR1);
         assert_eq!(statuses(&server, "/each/page", "", 3), [200; 3]);
+    }
+
+    /// Who has got more than a limit of bytes waits until that is paid for, on whatever connection.
+    fn bytes_are_counted(mpm: Mpm) {
+        let site = site();
+        site.page("files/large", [b'x'; 100_000]);
+        let server = Server::start(mpm, &site, "<Location /files>\nClientLimit 1K/h burst=250K of=bytes\n</Location>\nRemoteIPHeader X-From\n");
+        allow(&server);
+        for from in ["192.0.2.1", "192.0.2.2"] {
+            // Counted once they have been sent: the client may be faster.
+            let fields = format!("X-From: {from}\r\n");
+            let seen: Vec<u16> = (0..3).map(|_| {
+                let mut client = server.client();
+                let status = client.request(format!("GET /files/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n")).status;
+                client.expect_end();
+                status
+            }).collect();
+            assert_eq!(seen, [200; 3], "{from}");
+            let refused = until("a refusal", || Some(ask(&server, "/files/large", &fields)).filter(|answer| answer.status == 429));
+            assert_eq!(refused.field("RateLimit-Policy"), Some("\"client\";q=256000;qu=\"content-bytes\";w=900000"));
+            let wait: u64 = refused.field("Retry-After").expect("a time").parse().expect("seconds");
+            assert!((40 * 3600..60 * 3600).contains(&wait), "{wait}");
+        }
+        let (text, ..) = ctl(&site, &["explain", "/files/large"]);
+        assert!(text.contains("256000 more may come at once") || text.contains("255999 more"), "{text}");
     }
 
     /// Attempts at the same moment are all paid for, one after the other.
