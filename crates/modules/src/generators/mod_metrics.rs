@@ -3,6 +3,7 @@
 //! Not one of Apache's modules: docs/status.md. The number of lines does not depend on requests: labels come from
 //! closed sets, and never contain a script or path; a host is a label if it has a certificate.
 
+mod counts;
 mod families;
 mod proxy;
 mod text;
@@ -43,8 +44,7 @@ fn handler(request: &mut Request) -> HandlerResult {
         &crate::ssl::mod_ssl::expiries(request.server),
         mpm,
     );
-    families.extend(proxy::caches());
-    families.extend(families::client_limits());
+    families.extend(counts::of_modules());
     HandlerResult::Body(Body::text(text::write(&families, format)))
 }
 

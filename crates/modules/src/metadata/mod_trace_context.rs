@@ -2,12 +2,22 @@
 //!
 //! Not one of Apache's modules: docs/logs.md. W3C Trace Context, level 1.
 
-use std::fmt::Write as _;
+mod channel;
+mod exporting;
+mod settings;
+mod span;
 
-use conf::directive::Args::Take1;
-use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use conf::directive::Args::{Take1, Words};
+use conf::{Allowed, Context, Directive, Error, Level, ModuleInfo, row};
+use runtime::HelperProcess;
 use server::PhaseHook::Now;
-use server::{Flow, Hook, Module, Order, Phase, Request};
+use server::{Draft, Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
+use sys::cred::Identity;
+
+use settings::{Export, TraceServer, Traces, set_export, set_traces};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo {
@@ -17,37 +27,66 @@ pub(crate) static MODULE: Module = Module {
         directives: DIRECTIVES,
     },
     // Before mod_setenvif and mod_headers, which may read the variables.
-    hooks: &[Hook::Repeatable, Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(join))],
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Check(check),
+        Hook::Phase(Phase::PostRead, Order::ReallyFirst, Now(join)),
+        Hook::HelperProcess(&HELPER),
+        Hook::LogWhere(|server| export(server).is_some(), hand_over),
+    ],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("TraceContext", Allowed::SERVER, Take1(set), "off", "Whether requests join the trace that their traceparent field names (on), always begin one (new), or are left alone (off)").syntax("on|new|off"),
+    row("TraceContext", Allowed::SERVER, Take1(set_traces), "off", "Whether requests join the trace that their traceparent field names (on), always begin one (new), or are left alone (off)").syntax("on|new|off"),
+    row("TraceExport", Allowed::GLOBAL, Words(set_export), "none", "The collector of OpenTelemetry to which the requests of recorded traces are sent, and the share of new traces that are recorded").syntax("http://host:port[/path] [sample=percent%] [service=name]|none"),
 ];
 
-/// What becomes of the trace that a request names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Traces {
-    /// Nothing: its fields go on as they came.
-    Off,
-    /// The request joins the trace.
-    On,
-    /// The request begins another one: clients are strangers.
-    New,
-}
-
-settings! {
-    /// The module's settings of a server.
-    pub struct TraceServer {
-        traces: Setting<Traces> = Traces::Off,
+/// Says so if there is nothing to export.
+fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
+    let is_set = draft.main.get::<TraceServer>().export.get().is_some_and(Option::is_some);
+    if is_set && draft.servers().all(|server| server.get::<TraceServer>().traces() == Traces::Off) {
+        let text = "TraceExport: there are no traces, since TraceContext is off for all virtual hosts";
+        context.note("trace_context", Level::Warn, text);
     }
+    Ok(())
 }
 
-fn set(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let known = [("off", Traces::Off), ("on", Traces::On), ("new", Traces::New)];
-    let found = known.into_iter().find(|(name, _)| value.eq_ignore_ascii_case(name));
-    let (_, traces) = found.ok_or_else(|| format!("TraceContext: '{value}' is none of on, new and off"))?;
-    cmd.server_set(|s: &mut TraceServer| &mut s.traces, traces)
+static HELPER: HelperHook = helper;
+
+/// Where spans go, if they go anywhere.
+fn export(server: &Server) -> Option<&Arc<Export>> {
+    server.main().settings.get::<TraceServer>().export.get()?.as_ref()
+}
+
+fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    let Some(export) = export(server).cloned() else { return Ok(None) };
+    let opened = channel::start_to_count().and_then(|()| export.open());
+    let channel = opened.map_err(|error| format!("{}: TraceExport {}", sys::describe(&error), export.url))?;
+    Ok(Some(HelperProcess {
+        name: "traces",
+        count: 1,
+        privileged: false,
+        starts_scripts: false,
+        life: Box::new(move |orders| exporting::serve(&export, &channel, orders)),
+    }))
+}
+
+/// How many spans were sent, and how many were lost. `None`: none are exported.
+pub(crate) fn counts() -> Option<(u64, u64)> {
+    channel::counts()
+}
+
+/// Whether a request will be a span, about which everything is worth knowing.
+pub(crate) fn is_recorded(request: &Request) -> bool {
+    span::is_recorded(request)
+}
+
+/// Hands the span of a request over to the process that exports them.
+fn hand_over(request: &mut Request) {
+    if let (Some(export), Some(line)) = (export(request.server), span::line(request)) {
+        export.send(&line);
+    }
 }
 
 /// What the field `traceparent` says.
@@ -70,10 +109,17 @@ fn join(request: &mut Request) -> Flow {
     request.asks_beyond_head();
     let parent = request.header_joined("traceparent").and_then(|text| read(&text)).filter(|_| traces == Traces::On);
     let span = digits(&sys::random::bytes::<8>());
+    let export = export(request.server);
     let (trace, flags) = match &parent {
         Some(parent) => (parent.trace.clone(), parent.flags.clone()),
-        None => (digits(&sys::random::bytes::<16>()), "00".to_owned()),
+        None => {
+            let is_recorded = export.is_some_and(|export| export.picks());
+            (digits(&sys::random::bytes::<16>()), if is_recorded { "01" } else { "00" }.to_owned())
+        }
     };
+    if export.is_some() && is_sampled(&flags) {
+        span::record(request, &trace, &span, parent.as_ref().map(|parent| parent.span.as_str()));
+    }
     let fields = request.headers_mut();
     // Another trace's state says nothing about this one.
     if parent.is_none() {
@@ -100,6 +146,11 @@ fn read(text: &str) -> Option<Parent> {
     let is_version = is_digits(version, 2) && version != "ff" && !(version == "00" && has_more);
     let is_valid = is_version && is_id(trace, 32) && is_id(span, 16) && is_digits(flags, 2);
     is_valid.then(|| Parent { trace: trace.into(), span: span.into(), flags: flags.into() })
+}
+
+/// Whether the trace is recorded (section 3.2.2.5): the last bit.
+fn is_sampled(flags: &str) -> bool {
+    u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1)
 }
 
 fn digits(bytes: &[u8]) -> String {
@@ -136,11 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
-        crate::testing::check(&[
-            ("TraceContext on", ""),
-            ("TraceContext New", ""),
-            ("TraceContext maybe", "TraceContext: 'maybe' is none of on, new and off"),
-        ]);
+    fn the_last_bit_tells_what_is_recorded() {
+        assert_eq!(["00", "01", "02", "03", "ff"].map(is_sampled), [false, true, false, true, true]);
     }
 }

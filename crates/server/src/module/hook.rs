@@ -139,6 +139,8 @@ pub enum Hook {
     /// The response has gone out, or could not. All hooks run. They change nothing of the request, which may end again, for
     /// a repeat.
     Log(Order, fn(&mut Request)),
+    /// As `Log`, after all of those, where the configuration asks for it; elsewhere it costs a request nothing.
+    LogWhere(fn(&Server) -> bool, fn(&mut Request)),
     /// Another object that directives find by name, with its group (`dav`, `filesystem`).
     Provider(&'static str, &'static str),
     /// A way to authorize (`Require NAME …`).
@@ -171,6 +173,7 @@ impl Hook {
             Hook::QuickHandler(order, _) => ("Quick Handler", *order),
             Hook::Handler(order, _) => ("Content Handlers", *order),
             Hook::Log(order, _) => ("Transaction Logging", *order),
+            Hook::LogWhere(..) => ("Transaction Logging", Order::ReallyLast),
             Hook::LogId(_) => ("Generate Log ID", Order::Middle),
             Hook::NamedFilter(_)
             | Hook::FindFilter(_)
@@ -221,6 +224,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::InsertFilters(..)
         | Hook::ResponseFields(..)
         | Hook::Log(..)
+        | Hook::LogWhere(..)
         | Hook::Forward(_)
         | Hook::MapUndecoded(_)
         | Hook::Preface(_) => true,
@@ -284,6 +288,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
         insert_input_filters: Vec::new(),
         response_fields: Vec::new(),
         log: Vec::new(),
+        log_where: Vec::new(),
         note_auth_failure: Vec::new(),
         log_id: None,
         forward: None,
@@ -309,6 +314,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
             Hook::InsertInputFilters(_, f) => hooks.insert_input_filters.push(*f),
             Hook::ResponseFields(_, f) => hooks.response_fields.push(*f),
             Hook::Log(_, f) => hooks.log.push(*f),
+            Hook::LogWhere(is_wanted, f) => hooks.log_where.push((*is_wanted, *f)),
             Hook::NoteAuthFailure(f) => hooks.note_auth_failure.push(*f),
             Hook::Forward(f) => hooks.forward = Some(*f),
             Hook::MapUndecoded(hook) => hooks.undecoded = Some(hook),

@@ -32,6 +32,8 @@ impl HttpService {
         let mut hooks = phases::hooks(&with_infos(server.infos()));
         hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
         hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
+        let wanted = hooks.log_where.iter().filter(|(is_wanted, _)| is_wanted(&server));
+        hooks.log.extend(wanted.map(|(_, log)| log));
         let h2c = server.hosts.iter().any(|host| host.plan.h2c);
         HttpService { server, hooks, h2c }
     }

@@ -315,6 +315,8 @@ pub struct Hooks {
     pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,
     pub(crate) response_fields: Vec<ResponseHook>,
     pub(crate) log: Vec<fn(&mut Request)>,
+    /// Hooks for the log of servers that want them.
+    pub(crate) log_where: Vec<(fn(&Server) -> bool, fn(&mut Request))>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
     pub(crate) forward: Option<fn(&mut Request) -> Flow>,

@@ -1,5 +1,6 @@
 //! Logs, the status page and metrics.
 
+pub mod collector;
 pub mod info;
 pub mod inherited_logs;
 pub mod json_logs;
@@ -8,6 +9,7 @@ pub mod log_lines;
 pub mod metrics;
 pub mod piped_logs;
 pub mod rotation;
+pub mod spans;
 pub mod status_readers;
 pub mod status_same_as_apache;
 pub mod traces;

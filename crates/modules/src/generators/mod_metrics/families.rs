@@ -400,16 +400,3 @@ fn labelled(
     let line = |(name, value): (&'static str, String)| Sample { suffix, labels: vec![(label, name.into())], value };
     values.into_iter().map(line).collect()
 }
-
-/// What limits of clients have refused, if mod_client_limit is loaded.
-pub(super) fn client_limits() -> Option<Family> {
-    let (refused, only_logged) = crate::aaa::mod_client_limit::counts()?;
-    let counts = [("refused", refused.to_string()), ("logged", only_logged.to_string())];
-    Some(family(
-        Counter,
-        "client_limit_requests",
-        "",
-        "Requests beyond a limit of their clients, by what became of them.",
-        labelled("_total", "outcome", counts),
-    ))
-}

@@ -1,4 +1,4 @@
-//! Servers behind this one, and the responses that caches have stored, as families.
+//! Servers behind this one as families.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use upstream::{Count, Fault};
 
 use super::text::MetricType::{Counter, Gauge};
 use super::text::{Family, MetricType, Sample};
-use crate::cache_counts;
 use crate::proxy::mod_proxy::Counted;
 
 /// A family with a line for each server: its type, name, unit, explanation, and the number; times are in microseconds.
@@ -66,20 +65,4 @@ fn faults(servers: &[Counted]) -> Family {
 /// The balancer, if there is one, and the server.
 fn labels(one: &Counted) -> (&str, &str) {
     (one.balancer.as_deref().unwrap_or_default(), &one.name)
-}
-
-/// What caches have done, if mod_cache is loaded.
-pub(super) fn caches() -> Option<Family> {
-    let sample = |(what, word): (cache_counts::Counted, &str)| {
-        let value = cache_counts::counted(what)?.to_string();
-        Some(Sample { suffix: "_total", labels: vec![("outcome", word.into())], value })
-    };
-    let samples: Vec<Sample> = cache_counts::Counted::ALL.into_iter().map(sample).collect::<Option<_>>()?;
-    Some(Family {
-        name: "cache_requests",
-        kind: Counter,
-        unit: "",
-        help: "Requests that a cache took part in, by what it did.",
-        samples,
-    })
 }

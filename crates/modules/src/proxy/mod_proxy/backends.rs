@@ -18,6 +18,7 @@ use super::target::Target;
 use super::worker::{Common, Parameters, Worker};
 use crate::derived::Derived;
 use crate::loggers::mod_log_config::logs_upstream;
+use crate::metadata::mod_trace_context;
 
 settings! {
     /// The backends of a configuration that are no members of balancers.
@@ -173,8 +174,8 @@ pub(super) fn give_back() {
     }
 }
 
-/// Records which backend a request goes to, if a log wants to know.
+/// Records which backend a request goes to, if a log or a span wants to know.
 pub(super) fn note(request: &mut Request, name: impl FnOnce() -> String, server: &RemoteServer) {
-    let is_wanted = logs_upstream(request);
+    let is_wanted = logs_upstream(request) || mod_trace_context::is_recorded(request);
     request.account.upstream = is_wanted.then(|| Box::new(UpstreamUse::new(name(), server.address.to_string())));
 }
