@@ -73,9 +73,9 @@ pub use request::client::Announced;
 pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{
-    Caching, Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, MapUndecoded,
-    Moment, OutputFilter, PhaseHook, Preface, PrefaceOutcome, QuickHandler, Rank, ResponseChain, ResponseHook,
-    ResponseLink, WriteVariable,
+    Caching, Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, IsWanted,
+    MapUndecoded, Moment, OutputFilter, PhaseHook, Preface, PrefaceOutcome, QuickHandler, Rank, ResponseChain,
+    ResponseHook, ResponseLink, WriteVariable,
 };
 pub use request::phase::Phase;
 pub use request::recurring::{Asked, Recurring};

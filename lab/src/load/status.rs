@@ -54,15 +54,23 @@ pub(crate) fn page(url: &str) -> Result<Url> {
 /// # Errors
 /// The server does not answer, or has no such page.
 pub(crate) fn fetch(url: &Url, patience: Duration) -> Result<Status> {
+    parse(&text(url, patience, "switch the status page on, and give its address with --url (--help shows how)")?)
+}
+
+/// The text of a page, with the same patience. `remedy`: what to do if there is no such page.
+///
+/// # Errors
+/// The server does not answer, or has no such page.
+pub(crate) fn text(url: &Url, patience: Duration, remedy: &str) -> Result<String> {
     let connector = Connector { patience, ..Connector::default() };
     let tls = url.is_secure.then(|| Tls::to(&url.host).client()).transpose()?;
     let opened = connector.open_with(url.resolve(false)?, tls.as_ref());
     let connection = opened.map_err(|error| error.advise("start the server, or give its address with --url"))?;
     let response = connection.with_host(url.authority()).fetch(url.path.trim_start_matches('/'))?;
     let remedy = match response.status {
-        200 => return parse(&String::from_utf8_lossy(&response.body)),
+        200 => return Ok(String::from_utf8_lossy(&response.body).into_owned()),
         403 => "permit this address to see the page: `Require local`, or `Require ip`, in its <Location>",
-        _ => "switch the status page on, and give its address with --url (--help shows how)",
+        _ => remedy,
     };
     let text = format!("{}://{}{} answers {}", url.scheme(), url.authority(), url.path, response.status);
     Err(Error::new(text).advise(remedy))

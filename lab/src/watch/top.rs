@@ -4,8 +4,6 @@
 //! nothing; [`state`] keeps the observations, [`draw`] draws them.
 
 mod draw;
-mod exit;
-mod form;
 mod plain;
 mod sample;
 mod server;
@@ -24,6 +22,8 @@ use crate::machine::duration::duration;
 use crate::machine::error::{Context as _, Error, Result};
 use crate::machine::interrupt;
 use crate::screen::style;
+use crate::watch::observer::{rhythm, spawn};
+use crate::watch::{exit, fleet};
 use sample::{Sample, Sampler};
 use state::State;
 
@@ -34,6 +34,10 @@ pub(crate) struct TopOptions {
     /// The server, or its status page: Apache's or Tsubame's `server-status`, nginx's `stub_status`
     #[arg(long, value_name = "URL", default_value = "http://localhost/server-status")]
     url: String,
+
+    /// Several servers of Tsubame in one table instead, each with its metrics at /metrics or at the path of its URL
+    #[arg(long, value_name = "HOST", num_args = 1.., conflicts_with = "url")]
+    fleet: Vec<String>,
 
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
@@ -55,6 +59,8 @@ Examples:
   tsubame-lab top --url localhost/nginx_status --interval 2s
   tsubame-lab top --once | head -20                        a snapshot for a report
   tsubame-lab top --json | jq '.machine.all, .page.traffic'
+  tsubame-lab top --fleet one two three:8080               a row for each of these servers
+  tsubame-lab top --json --fleet one two | jq '.nodes[] | {node, requests, p99_ms}'
 
 Keys: q quits, p pauses, s sorts by the next column, ? shows what letters and bars mean.
 Run it as root to see the memory of the server's processes. Your running loads show up by themselves.
@@ -87,6 +93,9 @@ enum Observation {
 /// Runs `tsubame-lab top`.
 pub(crate) fn run(options: &TopOptions) -> Result<()> {
     interrupt::catch()?;
+    if !options.fleet.is_empty() {
+        return fleet::run(&options.fleet, options.interval, options.once, options.json);
+    }
     let url = status::page(&options.url)?;
     let is_once = options.once || options.json || !std::io::stdout().is_terminal();
     let name = format!("{}://{}{}", url.scheme(), url.authority(), url.path);
@@ -131,24 +140,6 @@ fn watch(url: &Url, interval: Duration, first: Duration) -> Result<Receiver<Obse
     spawn(sender.clone(), machine)?;
     spawn(sender, page)?;
     Ok(seen)
-}
-
-/// A thread that observes as long as its results are wanted. It is not waited for: an observation may take long.
-fn spawn(sender: Sender<Observation>, work: impl FnOnce(Sender<Observation>) + Send + 'static) -> Result<()> {
-    let started = std::thread::Builder::new().spawn(move || work(sender));
-    started.map(drop).context(|| "start a thread".to_owned())
-}
-
-/// Does something at regular intervals, skipping those that are past, until it fails.
-fn rhythm(interval: Duration, first: Duration, mut act: impl FnMut() -> bool) {
-    let mut due = Instant::now() + first;
-    loop {
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        if !act() {
-            return;
-        }
-        due = (due + interval).max(Instant::now());
-    }
 }
 
 /// Waits until everything was observed once, and the page twice, or in vain.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod advise;
+mod fleet;
 mod frontends;
 mod httperf_sessions;
 mod pages;

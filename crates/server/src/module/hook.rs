@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    MapUndecoded, ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook,
+    IsWanted, MapUndecoded, ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook,
     RunSubrequest, WriteVariable,
 };
 use crate::request::phase::Phase;
@@ -140,7 +140,7 @@ pub enum Hook {
     /// a repeat.
     Log(Order, fn(&mut Request)),
     /// As `Log`, after all of those, where the configuration asks for it; elsewhere it costs a request nothing.
-    LogWhere(fn(&Server) -> bool, fn(&mut Request)),
+    LogWhere(IsWanted, fn(&mut Request)),
     /// Another object that directives find by name, with its group (`dav`, `filesystem`).
     Provider(&'static str, &'static str),
     /// A way to authorize (`Require NAME …`).

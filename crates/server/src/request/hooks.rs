@@ -298,6 +298,12 @@ pub type WriteVariable = fn(&Request, &mut String);
 /// The values of an extension of the client's certificate, by its OID or OpenSSL's name for that.
 pub type FindExtension = fn(&Request, &str) -> Vec<String>;
 
+/// Whether a server's configuration wants a hook.
+pub type IsWanted = fn(&Server) -> bool;
+
+/// A hook for the log of servers that want it.
+pub(crate) type LogWhere = (IsWanted, fn(&mut Request));
+
 /// The hooks of the loaded modules for requests, phase by phase, in the order in which they run.
 pub struct Hooks {
     /// A pointer, because a condition (`<If "-U …">`) runs the phases from inside the phases.
@@ -315,8 +321,7 @@ pub struct Hooks {
     pub(crate) insert_input_filters: Vec<fn(&mut Request, &mut InputChain)>,
     pub(crate) response_fields: Vec<ResponseHook>,
     pub(crate) log: Vec<fn(&mut Request)>,
-    /// Hooks for the log of servers that want them.
-    pub(crate) log_where: Vec<(fn(&Server) -> bool, fn(&mut Request))>,
+    pub(crate) log_where: Vec<LogWhere>,
     pub(crate) note_auth_failure: Vec<fn(&mut Request, &str)>,
     pub(crate) log_id: Option<fn(&Request) -> String>,
     pub(crate) forward: Option<fn(&mut Request) -> Flow>,

@@ -7,6 +7,7 @@ pub mod json_logs;
 pub mod live;
 pub mod log_lines;
 pub mod metrics;
+pub mod monitoring;
 pub mod piped_logs;
 pub mod rotation;
 pub mod spans;

@@ -6,11 +6,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-use super::form::{count, milliseconds, peaks, size, time};
 use super::sample::Core;
 use super::server;
 use super::state::{Order, Series, State};
 use crate::screen::blocks;
+use crate::watch::form::{count, milliseconds, peaks, size, time};
 
 /// On fewer lines than this, long parts are shortened.
 const TALL: usize = 34;

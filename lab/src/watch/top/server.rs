@@ -3,10 +3,10 @@
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 
-use super::form::{count, milliseconds, size, time};
 use super::state::{Order, State};
 use crate::load::status::Status;
 use crate::load::status_file::LoadStatus;
+use crate::watch::form::{count, milliseconds, size, time};
 
 /// The meanings of a scoreboard's letters, in short words.
 const LETTERS: [(char, &str, Color); 11] = [

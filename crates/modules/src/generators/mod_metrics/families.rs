@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use gateway::backend::stats::PoolStats;
 use gateway::gate::GateStatus;
-use runtime::scoreboard::{BOUNDS, ChildState, Handshake, Process, Snapshot, State};
+use runtime::scoreboard::{self, BOUNDS, ChildState, Duty, Handshake, Process, Snapshot, State};
 
 use super::proxy;
 use super::text::MetricType::{Counter, Gauge, Histogram, Info};
@@ -69,6 +69,13 @@ fn server(board: &Snapshot, mpm: String) -> Vec<Family> {
             seconds(board.started),
         ),
         one(Gauge, "uptime_seconds", "seconds", "Time since the last start or restart.", seconds(uptime)),
+        one(
+            Gauge,
+            "ready",
+            "",
+            "Whether load balancers may send new clients.",
+            u8::from(scoreboard::duty() == Duty::Ready).to_string(),
+        ),
         one(Counter, "restarts", "", "Restarts since the start.", board.generation.to_string()),
         one(
             Counter,

@@ -59,6 +59,14 @@ pub const HAPROXY: Need = Need {
     is_fate: false,
 };
 
+/// The checker of Prometheus. Its package takes 100 MB: too much to ask of every machine that builds.
+pub const PROMTOOL: Need = Need {
+    what: "/usr/bin/promtool",
+    remedy: "apt-get install prometheus",
+    is_there: || Path::new("/usr/bin/promtool").exists(),
+    is_fate: true,
+};
+
 /// A server of objects.
 pub const REDIS: Need = Need {
     what: crate::harness::object_servers::REDIS,

@@ -56,7 +56,7 @@ impl Screen {
 
 /// From now on this program ends when its terminal goes, and a moment after a signal that asks for the end, with the
 /// terminal as it is now, whatever the thread that draws is doing. There is nobody left then who could see a message.
-pub(super) fn end_with_terminal() -> Result<()> {
+pub(crate) fn end_with_terminal() -> Result<()> {
     let mut screen = Screen::find().context(|| "open the terminal".to_owned())?;
     let watching = move || {
         let mut asked: Option<Instant> = None;

@@ -1,7 +1,7 @@
 //! The format of figures.
 
 /// A count with thousands separated; below ten with one decimal.
-pub(super) fn count(value: f64) -> String {
+pub(crate) fn count(value: f64) -> String {
     if value < 9.95 && value.fract() > 0.05 {
         return format!("{value:.1}");
     }
@@ -12,7 +12,7 @@ pub(super) fn count(value: f64) -> String {
 }
 
 /// Bytes, with three digits at most.
-pub(super) fn size(bytes: f64) -> String {
+pub(crate) fn size(bytes: f64) -> String {
     let (mut value, mut units) = (bytes, "BKMGTP".chars());
     let mut unit = units.next();
     while value >= 1000.0
@@ -26,7 +26,7 @@ pub(super) fn size(bytes: f64) -> String {
 }
 
 /// Milliseconds, with three digits at most.
-pub(super) fn milliseconds(value: f64) -> String {
+pub(crate) fn milliseconds(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
         ..100.0 => format!("{value:.1}"),
@@ -35,7 +35,7 @@ pub(super) fn milliseconds(value: f64) -> String {
 }
 
 /// Seconds as people say them.
-pub(super) fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     let seconds = seconds as u64;
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -47,7 +47,7 @@ pub(super) fn time(seconds: f64) -> String {
 
 /// Reduces values to at most this many: of neighbours, the highest. The grouping of neighbours stays the same when the
 /// oldest go: `gone` have gone.
-pub(super) fn peaks(values: &[f64], gone: usize, width: usize) -> Vec<f64> {
+pub(crate) fn peaks(values: &[f64], gone: usize, width: usize) -> Vec<f64> {
     let together = values.len().div_ceil(width.saturating_sub(1).max(1)).max(1);
     let numbered: Vec<(usize, f64)> =
         values.iter().enumerate().map(|(at, value)| ((gone + at) / together, *value)).collect();
