@@ -24,6 +24,7 @@ const PAGES: &[Page] = &[
     Page { path: "docs/directives.md", make: || Ok(directives::page(&infos(), &examples::Examples::read()?)) },
     Page { path: "docs/compat.md", make: || Ok(compatibility::page(&infos())) },
     Page { path: "docs/man/tsubame.8", make: || manual::server(&help(&[])?, &infos()) },
+    Page { path: "docs/man/tsubame-bundle.8", make: || manual::page(&help(&["bundle"])?, "", manual::BUNDLE) },
     Page { path: "docs/man/tsubame-cache.8", make: || manual::page(&help(&["cache"])?, "", manual::CACHE) },
     Page { path: "docs/man/tsubame-check.8", make: || manual::page(&help(&["check"])?, "", manual::CHECK) },
     Page { path: "docs/man/tsubame-explain.8", make: || manual::page(&help(&["explain"])?, "", manual::EXPLAIN) },

@@ -529,7 +529,7 @@ impl Reader {
         if let Some(bytes) = self.files.get(file) {
             return Ok(bytes.clone());
         }
-        let bytes = self.system.read(file);
+        let bytes = self.system.read_included(file);
         let bytes = bytes.map_err(|error| format!("Could not open configuration file {file}: {}", reason(&error)))?;
         let bytes = Arc::new(bytes);
         self.files.insert(file.to_string(), bytes.clone());

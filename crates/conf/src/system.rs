@@ -39,6 +39,21 @@ pub trait System: Send + Sync {
     /// The name of this machine and, if it resolves to one with a dot, its full name.
     fn hostname(&self) -> (String, Option<String>);
 
+    /// [`read`](System::read) for `Include`: the files of a configuration may come from elsewhere than the other files.
+    fn read_included(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.read(path)
+    }
+
+    /// [`list`](System::list) for `Include`.
+    fn list_included(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.list(dir)
+    }
+
+    /// [`file_kind`](System::file_kind) for `Include`.
+    fn included_kind(&self, path: &str) -> io::Result<FileKind> {
+        self.file_kind(path)
+    }
+
     /// Whether `path` is a directory (links followed).
     fn is_dir(&self, path: &str) -> bool {
         matches!(self.file_kind(path), Ok(FileKind::Directory))

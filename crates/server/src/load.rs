@@ -198,6 +198,7 @@ fn resolve(
         tree: Vec::new(),
         ran: Vec::new(),
         file: sources.file.map(str::to_string),
+        version: String::new(),
         language: context.language.clone(),
         configured: sys::time::system_time(),
         software: software(tokens),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::cli::{HelpPage, Value, Word, misuse, word};
-use crate::{cache, check, cli, ctl, explain, output};
+use crate::{bundle, cache, check, cli, ctl, explain, output};
 
 /// The help page of `tsubame completions`.
 static PAGE: HelpPage = HelpPage {
@@ -65,7 +65,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
 
 /// All commands, starting with the program itself.
 fn pages() -> Vec<Completed> {
-    let commands = [&cache::PAGE, &check::PAGE, &explain::PAGE, &ctl::PAGE, &PAGE];
+    let commands = [&bundle::PAGE, &cache::PAGE, &check::PAGE, &explain::PAGE, &ctl::PAGE, &PAGE];
     let commands = commands.into_iter().map(|page| (page.name, page.purpose, completed(page.words())));
     let own = ("", "", completed(cli::own_words()));
     std::iter::once(own).chain(commands).map(|(name, purpose, words)| Completed { name, purpose, words }).collect()

@@ -2,9 +2,11 @@
 
 mod envvars;
 mod identity;
+mod inputs;
 mod known;
 mod read;
 
 pub(crate) use self::identity::{become_child, identity};
+pub(crate) use self::inputs::{ConfigSource, ReadSources};
 pub(crate) use self::known::known_modules;
-pub(crate) use self::read::{ConfigSource, Configured, read, read_everything, read_language, socket};
+pub(crate) use self::read::{Configured, read, read_everything, read_language, socket};

@@ -5,6 +5,7 @@
 
 mod difference;
 mod levels;
+mod load;
 mod serve;
 mod status;
 mod wire;
@@ -45,7 +46,11 @@ of ControlSocket, or else the PidFile's name with .ctl. Only root and the user w
 sent to a program of any other user. Options may stand before and after the command.
 ",
     column: 26,
-    groups: &[("Commands that ask (--json prints JSON)", &ASK), ("Commands that change something", &CHANGE)],
+    groups: &[
+        ("Commands that ask (--json prints JSON)", &ASK),
+        ("Commands that change something", &CHANGE),
+        ("Options of load", &OF_LOAD),
+    ],
     end: "\
 Exit status:
   0  the server did it, or answered
@@ -66,7 +71,15 @@ const ASK: [Word; 7] = [
     word(&["log-level"], "the levels that were changed since the last restart"),
 ];
 
-const CHANGE: [Word; 11] = [
+/// The command that this program runs itself: it needs the files, and the server may not run.
+const LOAD: &str = "load";
+
+const OF_LOAD: [Word; 2] = [
+    with(&["--check"], Value::Any("URL"), "go back unless this http:// URL answers below 400 with the new version"),
+    with(&["--within"], Value::Any("TIME"), "how long that may take, such as 30s (10s)"),
+];
+
+const CHANGE: [Word; 13] = [
     with(
         &["log-level"],
         Value::Any("MODULE LEVEL"),
@@ -74,6 +87,8 @@ const CHANGE: [Word; 11] = [
     ),
     with(&["log-level"], Value::Any("'*' LEVEL"), "set the level of all modules"),
     with(&["log-level"], Value::Any("reset"), "go back to the levels of the configuration"),
+    with(&[LOAD], Value::File("FILE"), "put a bundle in the place of the configuration (tsubame bundle), and restart"),
+    with(&[LOAD], Value::Any("--rollback"), "go back to the version before"),
     word(&["reload-certificates"], "read certificates, keys and revocation lists again"),
     word(&["drain"], "tell load balancers to send no new clients (mod_agent)"),
     word(&["maintenance"], "tell load balancers to send nothing"),
@@ -103,6 +118,9 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if words[0] == LOAD {
+        return said(program, load::run(&options, socket.is_some(), &words[1..]));
+    }
     let endpoint = match socket {
         Some(socket) => Endpoint { socket, pid_file: None },
         None => match configured(&options) {
@@ -110,7 +128,12 @@ pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
             Err(code) => return code,
         },
     };
-    match request(&endpoint, &words) {
+    said(program, request(&endpoint, &words))
+}
+
+/// Prints what was done, or why it was not.
+fn said(program: &str, done: Result<String, String>) -> ExitCode {
+    match done {
         Ok(text) => {
             output::print(&text);
             ExitCode::SUCCESS
@@ -250,9 +273,14 @@ fn request(Endpoint { socket, pid_file }: &Endpoint, words: &[String]) -> Result
 /// `Err`: why it has failed. `None`: the server cannot be asked over its control socket, and was told nothing.
 pub(crate) fn restart(configured: &Configured, word: &str) -> Option<Result<(), String>> {
     let settings = &configured.loaded.server.main().settings;
-    let socket = mpm::control::path(settings)?;
-    let pid = settings.get::<MpmSettings>().pid_file.get().and_then(|file| intended_server(Path::new(file)).ok())?;
-    let stream = connect(&socket).ok()?;
+    let pid_file = settings.get::<MpmSettings>().pid_file.get().map(PathBuf::from);
+    restart_at(&Endpoint { socket: mpm::control::path(settings)?, pid_file }, word)
+}
+
+/// The same for the server at this socket.
+fn restart_at(Endpoint { socket, pid_file }: &Endpoint, word: &str) -> Option<Result<(), String>> {
+    let pid = pid_file.as_deref().and_then(|file| intended_server(file).ok())?;
+    let stream = connect(socket).ok()?;
     let request = [pid.as_str(), RESTART, word, ""].join("\0") + "\0";
     let failed = |why: String| Some(Err(format!("{}: {why}", socket.display())));
     match exchange(stream, request.as_bytes()) {

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod bundle;
+mod bundles;
 mod cache;
 mod check;
 mod cli;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     if let Some(command) = cli::command(&program, &args) {
         args.remove(0);
         return match command {
+            Command::Bundle => bundle::run(&program, args),
             Command::Cache => cache::run(&program, args),
             Command::Check => check::run(&program, args),
             Command::Explain => explain::run(&program, args),

@@ -1,6 +1,6 @@
 //! Finds the parent of a running server, and holds what the processes that answer for it need.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mpm::settings::MpmSettings;
@@ -9,6 +9,7 @@ use server::Server;
 use sys::cred::Identity;
 use sys::process::Pid;
 
+use crate::bundles;
 use crate::cli::Options;
 use crate::config::{ConfigSource, Configured};
 
@@ -17,6 +18,15 @@ use crate::config::{ConfigSource, Configured};
 pub(crate) struct Running {
     pub(crate) server: Arc<Server>,
     pub(crate) mpm: Chosen,
+    /// The directory of the bundle that it was read from.
+    pub(crate) bundle: Option<PathBuf>,
+}
+
+impl Running {
+    /// What was changed by hand since the bundle was loaded that the configuration was read from.
+    pub(crate) fn drift(&self) -> Vec<String> {
+        self.bundle.as_ref().map(|directory| bundles::drift(directory, &self.server)).unwrap_or_default()
+    }
 }
 
 /// The data that a conversation over the control socket uses.

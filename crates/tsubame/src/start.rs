@@ -154,7 +154,7 @@ fn invocation(options: &Options) -> Option<Invocation> {
 
 /// Builds the generation for the supervisor to run.
 fn generation(options: &Options, configured: Configured) -> Result<(Generation, Running), String> {
-    let Configured { loaded, mpm } = configured;
+    let Configured { loaded, mpm, sources } = configured;
     let settings = loaded.server.main().settings.clone();
     let identity = config::identity(&settings, &options.program)?;
     let log = loaded.server.main_log();
@@ -162,7 +162,7 @@ fn generation(options: &Options, configured: Configured) -> Result<(Generation, 
     let _ = loaded.server.main().error_log.take_standard_error();
     let server = Arc::new(loaded.server);
     let service = Arc::new(HttpService::new(server.clone()));
-    Ok((Generation { mpm, service, settings, identity, log }, Running { server, mpm }))
+    Ok((Generation { mpm, service, settings, identity, log }, Running { server, mpm, bundle: sources.directory }))
 }
 
 /// The callbacks of the supervisor.

@@ -52,11 +52,13 @@ the program says that name in its messages, and has only httpd's options.
 /// The text after the options, in roff.
 pub(super) const CHECK: &str = include_str!("manual/check.roff");
 pub(super) const CTL: &str = include_str!("manual/ctl.roff");
+pub(super) const BUNDLE: &str = include_str!("manual/bundle.roff");
 pub(super) const CACHE: &str = include_str!("manual/cache.roff");
 pub(super) const EXPLAIN: &str = include_str!("manual/explain.roff");
 const SERVER: &str = include_str!("manual/tsubame.roff");
 const SEE_ALSO: &str = "\
 .SH SEE ALSO
+.BR tsubame\\-bundle (8),
 .BR tsubame\\-cache (8),
 .BR tsubame\\-check (8),
 .BR tsubame\\-ctl (8),

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::fnmatch;
 use crate::paths::join;
-use crate::system::System;
+use crate::system::{FileKind, System};
 
 /// The files that an absolute path names, in reading order. Any part of the path may contain wildcards. `optional`: a
 /// file that does not exist is not an error, not even one that a symbolic link names.
@@ -38,7 +38,7 @@ impl Search<'_> {
         if !fnmatch::is_pattern(part) {
             return self.matching(&join(dir, part), rest);
         }
-        let mut names = match self.system.list(dir) {
+        let mut names = match self.system.list_included(dir) {
             Ok(names) => names,
             Err(error) if self.optional && error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
@@ -48,7 +48,7 @@ impl Search<'_> {
         };
         names.retain(|name| fnmatch::fnmatch(part, name, fnmatch::Flags::PERIOD));
         if !rest.is_empty() {
-            names.retain(|name| self.system.is_dir(&join(dir, name)));
+            names.retain(|name| self.is_dir(&join(dir, name)));
         }
         if names.is_empty() && !self.optional {
             return Err(format!("Include/IncludeOptional: No matches for the wildcard '{part}' in '{dir}', failing"));
@@ -59,7 +59,7 @@ impl Search<'_> {
             // have it.
             if rest.iter().all(|part| !fnmatch::is_pattern(part)) && !rest.is_empty() {
                 let full = join(&path, &rest.join("/"));
-                if self.system.exists(&full) {
+                if self.exists(&full) {
                     self.below(&full)?;
                 }
             } else {
@@ -69,15 +69,23 @@ impl Search<'_> {
         Ok(())
     }
 
+    fn is_dir(&self, path: &str) -> bool {
+        matches!(self.system.included_kind(path), Ok(FileKind::Directory))
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.system.included_kind(path).is_ok()
+    }
+
     /// Adds one path: a file, or every file below a directory.
     fn below(&mut self, path: &str) -> Result<(), String> {
-        if !self.system.is_dir(path) {
-            if !self.optional || self.system.exists(path) {
+        if !self.is_dir(path) {
+            if !self.optional || self.exists(path) {
                 self.found.push(path.to_string());
             }
             return Ok(());
         }
-        let names = self.system.list(path);
+        let names = self.system.list_included(path);
         let names = names.map_err(|error| format!("Could not open config directory {path}: {}", reason(&error)))?;
         sorted(names).iter().try_for_each(|name| self.below(&join(path, name)))
     }

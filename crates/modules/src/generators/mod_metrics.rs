@@ -44,6 +44,7 @@ fn handler(request: &mut Request) -> HandlerResult {
         &crate::ssl::mod_ssl::expiries(request.server),
         mpm,
     );
+    families.push(families::configuration(&request.server.version));
     families.extend(counts::of_modules());
     HandlerResult::Body(Body::text(text::write(&families, format)))
 }

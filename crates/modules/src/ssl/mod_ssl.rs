@@ -53,7 +53,7 @@ pub(crate) use self::managed::{Managed, Served, manage};
 pub use self::ocsp::fuzzing;
 use self::settings::is_expected;
 pub use self::settings::{SslDir, SslProxy, SslServer};
-pub use self::shown::{ShownCertificate, shown as shown_certificates};
+pub use self::shown::{ShownCertificate, fingerprints, shown as shown_certificates};
 pub use self::values::NamedFile;
 
 pub(crate) static MODULE: Module = Module {

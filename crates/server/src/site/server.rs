@@ -56,6 +56,8 @@ pub struct Server {
     pub ran: Vec<conf::read::Ran>,
     /// The main file of the configuration, if it was read from a file.
     pub file: Option<String>,
+    /// The version of this configuration: a digest of all that it was read from.
+    pub version: String,
     /// The language settings with which `.htaccess` files are read.
     pub language: Language,
     /// When this configuration was read.

@@ -11,6 +11,8 @@ use super::program::is_httpd_name;
 /// Tsubame's own commands, which httpd does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    /// `tsubame bundle`
+    Bundle,
     /// `tsubame cache`
     Cache,
     /// `tsubame check`
@@ -24,7 +26,8 @@ pub(crate) enum Command {
 }
 
 /// The names of the commands.
-pub(super) const COMMANDS: [(&str, Command); 5] = [
+pub(super) const COMMANDS: [(&str, Command); 6] = [
+    ("bundle", Command::Bundle),
     ("cache", Command::Cache),
     ("check", Command::Check),
     ("explain", Command::Explain),

@@ -54,6 +54,7 @@ Know what is in effect ({program} check --help, explain --help, ctl --help):
   {program} explain -f /etc/apache2/apache2.conf --mpm     what the numbers of processes and threads come to
   {program} ctl -f /etc/apache2/apache2.conf status        what the running server does; also diff, config, log-level ...
   {program} cache -f /etc/apache2/apache2.conf list        the stored responses; also purge URL, clean
+  {program} bundle -f /etc/apache2/apache2.conf -o FILE    the whole configuration in one file, for other machines
   {program} completions bash|zsh|fish                      completion for your shell
 
 {}

@@ -7,11 +7,9 @@ use conf::{Language, Notice, Origin, Source};
 use modules::idle;
 use mpm::Chosen;
 use mpm::settings::MpmSettings;
-use server::machine::Machine;
-use server::{Failed, Loaded, Sources, load, read_only};
+use server::{Failed, Loaded, load, read_only};
 
-use super::envvars;
-use super::known::{KNOWN, UNSELECTED};
+use super::inputs::{ConfigSource, Inputs, ReadSources};
 use crate::cli::{self, Options};
 use crate::version::{self, PID_FILE};
 
@@ -21,40 +19,36 @@ pub(crate) struct Configured {
     pub(crate) loaded: Loaded,
     /// The MPM that it chooses.
     pub(crate) mpm: Chosen,
-}
-
-/// The configuration to read: a file, or a text of our own.
-pub(crate) enum ConfigSource<'a> {
-    /// The file that the command line names.
-    File,
-    /// Name, text and variables.
-    Own(&'a str, &'a str, &'a [(&'a str, &'a str)]),
+    /// What it was read from.
+    pub(crate) sources: ReadSources,
 }
 
 /// Reads and resolves a configuration.
 pub(crate) fn read(options: &Options, text: &ConfigSource<'_>) -> Result<Configured, Box<Failed>> {
-    let (loaded, mpm) = read_with(options, text, false);
-    match (loaded, mpm) {
-        (Ok(loaded), Some(mpm)) => Ok(Configured { loaded, mpm }),
-        (Ok(_), None) => unreachable!("a configuration that loaded was checked"),
-        (Err(failed), _) => Err(failed),
+    let (mut loaded, mpm, sources) = read_with(options, text, false)?;
+    loaded.server.version = sources.given.version();
+    match mpm {
+        Some(mpm) => Ok(Configured { loaded, mpm, sources }),
+        None => unreachable!("a configuration that loaded was checked"),
     }
 }
 
 /// Reads and resolves as much as possible and continues after each error, for a report.
 pub(crate) fn read_everything(options: &Options) -> Result<Loaded, Box<Failed>> {
     // With a file that lies elsewhere, nothing else is known to be wrong.
-    read_with(options, &ConfigSource::File, cli::misplaced(options).is_none()).0
+    let (loaded, ..) = read_with(options, &ConfigSource::File, cli::misplaced(options).is_none())?;
+    Ok(loaded)
 }
 
 fn read_with(
     options: &Options,
     text: &ConfigSource<'_>,
     keep_errors: bool,
-) -> (Result<Loaded, Box<Failed>>, Option<Chosen>) {
+) -> Result<(Loaded, Option<Chosen>, ReadSources), Box<Failed>> {
     let chosen = std::cell::Cell::new(None);
-    let loaded = with_sources(options, text, keep_errors, |language, sources| {
-        load(Arc::new(Machine), language, sources, version::software, |draft, context| {
+    let inputs = Inputs::of(options, text)?;
+    let loaded = inputs.with(keep_errors, |language, sources| {
+        load(inputs.files.clone(), language, sources, version::software, |draft, context| {
             let mpm = mpm::choose(context.language.loaded(), &options.program)?;
             if sources.file.is_some() && !draft.main.get::<MpmSettings>().pid_file.is_set() {
                 let path = context.server_relative(PID_FILE);
@@ -63,48 +57,20 @@ fn read_with(
             mpm::control::check(&draft.main)?;
             context.notices.extend(mpm.check(&draft.main, mpm::When::Start));
             context.notices.extend(idle::notice(&context.language));
+            context.notices.extend(inputs.notice());
             chosen.set(Some(mpm));
             Ok(())
         })
-    });
-    (loaded, chosen.take())
+    })?;
+    let sources = inputs.read(&loaded.server.language.server_root);
+    Ok((loaded, chosen.take(), sources))
 }
 
 /// Reads only enough to know the loaded modules; also returns the notices.
 pub(crate) fn read_language(options: &Options) -> Result<(Language, Vec<Notice>), Box<Failed>> {
-    with_sources(options, &ConfigSource::File, false, |language, sources| {
-        read_only(Arc::new(Machine), language, sources)
-    })
+    let inputs = Inputs::of(options, &ConfigSource::File)?;
+    inputs.with(false, |language, sources| read_only(inputs.files.clone(), language, sources))
 }
-
-/// Calls `read` with what the command line names: the defines, and the text to read.
-fn with_sources<T>(
-    options: &Options,
-    text: &ConfigSource<'_>,
-    keep_errors: bool,
-    read: impl FnOnce(Language, &Sources<'_>) -> T,
-) -> T {
-    let mut language = Language::new(&KNOWN, &UNSELECTED, &cli::server_root(options)).with_idle(&idle::MODULES);
-    for name in &options.defines {
-        language.define(name, None);
-    }
-    let file = cli::config_file(options);
-    if matches!(text, ConfigSource::File) {
-        envvars::read_beside(options, &file);
-    }
-    let (file, text) = match text {
-        ConfigSource::File => (Some(file.as_str()), None),
-        ConfigSource::Own(name, text, variables) => {
-            for (name, value) in *variables {
-                language.define(name, Some(value));
-            }
-            (None, Some((*name, *text)))
-        }
-    };
-    let (program, before, after) = (options.program.as_str(), &options.before[..], &options.after[..]);
-    read(language, &Sources { program, before, file, text, after, keep_errors })
-}
-
 /// The control socket and pid file of a configuration that cannot be applied. A server that was started with an earlier
 /// version of it may still be running.
 pub(crate) fn socket(failed: &Failed) -> Option<(PathBuf, PathBuf)> {

@@ -217,7 +217,7 @@ fn unusable(why: &str) -> String {
 /// Checks the configuration on disk and asks for a restart. A configuration that cannot run is refused. The answer
 /// includes the notices that the parent will log about its numbers.
 fn restart(context: &ControlContext<'_>, signal: Signal, what: &str) -> Result<Reply, String> {
-    let Configured { loaded, mpm } = on_disk(context)?;
+    let Configured { loaded, mpm, .. } = on_disk(context)?;
     context.running.mpm.can_become(&mpm).and_then(|()| loaded.server.can_be_served()).map_err(|why| unusable(&why))?;
     let mut text = format!("the configuration on disk can be used: {what} begins\n");
     let stops = preflight::look(&loaded.server).stops;
@@ -249,6 +249,6 @@ fn explained(words: Vec<String>, context: &ControlContext<'_>, style: Style) -> 
             Err(error) => return Err(format!("cannot become the server's user: {}", sys::describe(&error))),
         }
     }
-    let Running { server, mpm } = context.running.clone();
+    let Running { server, mpm, .. } = context.running.clone();
     explain::respond(&query, server, mpm, Some(context.fixed), style)
 }

@@ -37,10 +37,21 @@ fn age(then: u64) -> u64 {
     scoreboard::since(then).as_secs()
 }
 
+/// The directory of the bundle that the configuration was read from.
+fn origin(context: &ControlContext<'_>) -> Option<String> {
+    context.running.bundle.as_ref().map(|directory| directory.display().to_string())
+}
+
 fn for_people(context: &ControlContext<'_>, board: &Snapshot, scripts: &[ScriptStats], style: Style) -> String {
     let mut out = Page::default();
     let (name, parent) = (context.running.mpm.name(), context.parent);
     writeln!(out, "{} with {name}, pid {parent}", style.bold(version::full()));
+    let server = &context.running.server;
+    let file = server.file.as_deref().unwrap_or("embedded");
+    writeln!(out, "configuration {} from {}", server.version, origin(context).unwrap_or_else(|| file.to_string()));
+    for text in context.running.drift() {
+        writeln!(out, "  {} {text}", style.bad("changed by hand since it was loaded:"));
+    }
     let last = age(board.restarted);
     let restarted = match board.generation {
         0 => "not restarted".to_string(),
@@ -128,6 +139,12 @@ fn for_programs(context: &ControlContext<'_>, board: &Snapshot, scripts: &[Scrip
         "version": version::full(),
         "mpm": context.running.mpm.name(),
         "pid": context.parent.number(),
+        "configuration": {
+            "version": context.running.server.version,
+            "file": context.running.server.file,
+            "bundle": origin(context),
+            "drift": context.running.drift(),
+        },
         "uptime_seconds": age(board.started),
         "generation": board.generation,
         "restarted_seconds_ago": age(board.restarted),

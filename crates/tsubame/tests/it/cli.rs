@@ -1,5 +1,6 @@
 //! The command line: `check`, `explain`, `ctl`, dumps, completions.
 
+pub mod bundles;
 pub mod check;
 pub mod check_findings;
 pub mod check_mistakes;

@@ -94,6 +94,13 @@ fn server(board: &Snapshot, mpm: String) -> Vec<Family> {
     ]
 }
 
+/// The version of the configuration: nodes that should have the same show the same.
+pub(super) fn configuration(version: &str) -> Family {
+    let labels = vec![("version", version.to_string())];
+    let help = "The version of the configuration in effect: a digest of all that it was read from.";
+    family(Info, "configuration", "", help, vec![Sample { suffix: "_info", labels, value: "1".into() }])
+}
+
 fn requests(board: &Snapshot) -> Vec<Family> {
     let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate();
     let classes = classes.map(|(index, name)| (name, sum(board, |process| process.classes[index]).to_string()));

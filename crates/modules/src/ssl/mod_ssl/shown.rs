@@ -6,7 +6,7 @@ use server::VirtualHost;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use super::{context, names, notation};
+use super::{context, names, notation, pem};
 
 /// What is to be said of a certificate.
 #[derive(Clone, Debug)]
@@ -31,10 +31,25 @@ pub fn shown(host: &VirtualHost) -> Option<Vec<ShownCertificate>> {
         Some(ShownCertificate {
             issuer: names::one_line(one.issuer()),
             serial: notation::serial(one.raw_serial()),
-            fingerprint: names::hex(digest(&SHA256, der).as_ref()).to_ascii_lowercase(),
+            fingerprint: fingerprint(der),
             begins: one.validity().not_before.timestamp(),
             ends: one.validity().not_after.timestamp(),
         })
     };
     Some(context.choice.current().iter().filter_map(|one| shown(one.cert.first()?)).collect())
+}
+
+/// The fingerprints of the certificates in a file (PEM or DER), in their order, as [`ShownCertificate`] has them. Keys in the
+/// file are left out. `Err`: the file is damaged.
+pub fn fingerprints(file: &[u8]) -> Result<Vec<String>, String> {
+    let sections = pem::sections(file)?;
+    if sections.is_empty() {
+        return Ok(vec![fingerprint(file)]);
+    }
+    let certificates = sections.iter().filter(|section| section.label.ends_with("CERTIFICATE"));
+    Ok(certificates.map(|section| fingerprint(&section.der)).collect())
+}
+
+fn fingerprint(der: &[u8]) -> String {
+    names::hex(digest(&SHA256, der).as_ref()).to_ascii_lowercase()
 }

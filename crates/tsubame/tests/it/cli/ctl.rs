@@ -17,7 +17,7 @@ use crate::harness::site::{Site, load_lines};
 use crate::harness::wait::until;
 use crate::mpm::control::said;
 
-fn command(site: &Site, arguments: &[&str]) -> Command {
+pub fn command(site: &Site, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tsubame"));
     command.args(["ctl", "-d", site.path(), "-f", "conf/httpd.conf"]).args(arguments).current_dir(&site.root);
     command
