@@ -53,7 +53,7 @@ pub(crate) use self::managed::{Managed, Served, manage};
 pub use self::ocsp::fuzzing;
 use self::settings::is_expected;
 pub use self::settings::{SslDir, SslProxy, SslServer};
-pub use self::shown::{ShownCertificate, fingerprints, shown as shown_certificates};
+pub use self::shown::{ShownCertificate, shown as shown_certificates};
 pub use self::values::NamedFile;
 
 pub(crate) static MODULE: Module = Module {
@@ -66,6 +66,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::BeforeStart(pass_phrases::starts_a_server),
         Hook::Tick(expiry::tell),
         Hook::Examine(examine::files),
+        Hook::Fingerprints(shown::fingerprints),
         Hook::Command("reload-certificates", loading::reload_on_command),
         Hook::Check(make_places),
         Hook::Start(loading::prepare),

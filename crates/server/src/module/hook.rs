@@ -51,6 +51,8 @@ pub type ExamineHook = fn(&Server, &mut dyn FnMut(Finding));
 pub type CommandHook = fn(&Server, bool) -> Result<String, String>;
 /// The handler for the name of a file.
 pub type FileHandlerHook = for<'a> fn(&'a SettingsMap, &str) -> Option<&'a str>;
+/// Finds the SHA-256 fingerprints of the certificates in a file, in their order. `Err`: the file is damaged.
+pub type FingerprintsHook = fn(&[u8]) -> Result<Vec<String>, String>;
 /// A check of a handler's name.
 pub type HandlerCheck = fn(&str) -> Result<(), String>;
 
@@ -66,6 +68,8 @@ pub enum Hook {
     Dump(&'static str, DumpHook),
     /// What the module has stored on the disk.
     Inventory(&'static Inventory),
+    /// The fingerprints of certificates, for those that compare the files of several machines.
+    Fingerprints(FingerprintsHook),
     /// httpd has no such module: under a name of httpd, lists of modules leave it out.
     Unlisted,
     /// The module's hooks decide about a request by its head, the configuration and the requested file, and record in the
@@ -198,6 +202,7 @@ impl Hook {
             | Hook::FileHandler(_)
             | Hook::Dump(..)
             | Hook::Inventory(_)
+            | Hook::Fingerprints(_)
             | Hook::MapUndecoded(_)
             | Hook::Repeatable
             | Hook::OwnVariable(..)
@@ -245,6 +250,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::Start(_)
         | Hook::Dump(..)
         | Hook::Inventory(_)
+        | Hook::Fingerprints(_)
         | Hook::Unlisted
         | Hook::Mutex(_)
         | Hook::HandlerName(_)
@@ -394,6 +400,13 @@ pub fn has_dump(loaded: &[&'static ModuleInfo], name: &str) -> bool {
 pub fn inventories() -> impl Iterator<Item = &'static Inventory> {
     let hooks = known().iter().flat_map(|module| module.hooks);
     hooks.filter_map(|hook| if let Hook::Inventory(inventory) = hook { Some(*inventory) } else { None })
+}
+
+/// The fingerprints of the certificates in a file; none if no module of the program knows certificates.
+pub fn fingerprints(file: &[u8]) -> Result<Vec<String>, String> {
+    let mut hooks = known().iter().flat_map(|module| module.hooks);
+    let find = hooks.find_map(|hook| if let Hook::Fingerprints(find) = hook { Some(find) } else { None });
+    find.map_or_else(|| Ok(Vec::new()), |find| find(file))
 }
 
 /// The known modules with these infos, in that order.

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 
 use conf::Node;
-use modules::ssl::mod_ssl::fingerprints;
 use server::Server;
+use server::module::fingerprints;
 use server::paths::os_path;
 
 use super::manifest::Reference;

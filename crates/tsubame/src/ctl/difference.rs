@@ -6,6 +6,7 @@ use conf::{Node, Origin};
 use serde_json::{Value, json};
 use server::Server;
 
+use super::align::{Side, align};
 use crate::explain::{self, module_ids};
 use crate::style::{Page, Style};
 
@@ -22,14 +23,6 @@ struct Line<'a> {
     end: bool,
 }
 
-/// The side or sides that have a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Both,
-    Running,
-    Disk,
-}
-
 /// A line with the result of the comparison.
 type Compared<'a> = (Side, &'a Line<'a>);
 
@@ -41,22 +34,29 @@ struct Change<'a> {
     within: Vec<usize>,
 }
 
-/// The difference, as text or as JSON.
-pub(super) fn of(running: &Server, disk: &Server, json: bool, style: Style) -> String {
+/// The difference, as text or as JSON. `drift` is what was changed by hand since a bundle was loaded.
+pub(super) fn of(running: &Server, disk: &Server, drift: &[String], json: bool, style: Style) -> String {
     let (left, right) = (all(running), all(disk));
-    let compared = compare(&left, &right);
+    let compared = align(&left, &right, |a, b| a.text == b.text);
     let changes = changes(&compared);
     match json {
-        true => for_programs(&compared, &changes),
-        false => for_people(&compared, &changes, style),
+        true => for_programs(&compared, &changes, drift),
+        false => for_people(&compared, &changes, drift, style),
     }
 }
 
-fn for_programs(compared: &[Compared<'_>], changes: &[Change<'_>]) -> String {
+/// Writes a line for each file that was changed by hand.
+pub(super) fn write_drift(out: &mut Page, drift: &[String], style: Style) {
+    for text in drift {
+        writeln!(out, "{} {text}", style.bad("changed by hand since it was loaded:"));
+    }
+}
+
+fn for_programs(compared: &[Compared<'_>], changes: &[Change<'_>], drift: &[String]) -> String {
     let change = |Change { side, line, within }: &Change<'_>| {
         let section: Vec<&str> = within.iter().map(|at| compared[*at].1.text.trim()).collect();
         json!({
-            "only": if *side == Side::Running { "running" } else { "disk" },
+            "only": if *side == Side::Left { "running" } else { "disk" },
             "section": section,
             "line": line.text.trim(),
             "origin": line.origin.map(explain::origin),
@@ -64,14 +64,16 @@ fn for_programs(compared: &[Compared<'_>], changes: &[Change<'_>]) -> String {
         })
     };
     let list: Vec<Value> = changes.iter().map(change).collect();
-    format!("{:#}\n", json!({ "same": changes.is_empty(), "changes": list }))
+    format!("{:#}\n", json!({ "same": changes.is_empty(), "changes": list, "drift": drift }))
 }
 
-fn for_people(compared: &[Compared<'_>], changes: &[Change<'_>], style: Style) -> String {
-    if changes.is_empty() {
-        return "the configuration on disk is the one in effect\n".into();
-    }
+fn for_people(compared: &[Compared<'_>], changes: &[Change<'_>], drift: &[String], style: Style) -> String {
     let mut out = Page::default();
+    write_drift(&mut out, drift, style);
+    if changes.is_empty() {
+        writeln!(out, "the configuration on disk is the one in effect");
+        return out.finish();
+    }
     writeln!(out, "{}", style.bad("- in effect"));
     writeln!(out, "{}", style.good("+ on disk: in effect after a restart"));
     let mut shown = BTreeSet::new();
@@ -86,8 +88,8 @@ fn for_people(compared: &[Compared<'_>], changes: &[Change<'_>], style: Style) -
         let hint = if needs_start(&line.text) { "; needs a stop and a start" } else { "" };
         let at = style.dim(format!("  # {place}{hint}"));
         match side {
-            Side::Disk => writeln!(out, "{}{at}", style.good(format!("+ {}", line.text))),
-            Side::Both | Side::Running => writeln!(out, "{}{at}", style.bad(format!("- {}", line.text))),
+            Side::Right => writeln!(out, "{}{at}", style.good(format!("+ {}", line.text))),
+            Side::Both | Side::Left => writeln!(out, "{}{at}", style.bad(format!("- {}", line.text))),
         }
     }
     out.finish()
@@ -98,7 +100,7 @@ fn changes<'a>(compared: &[Compared<'a>]) -> Vec<Change<'a>> {
     let (mut running, mut disk) = (Vec::new(), Vec::new());
     let mut changes = Vec::new();
     for (at, (side, line)) in compared.iter().enumerate() {
-        for (own, around) in [(Side::Running, &mut running), (Side::Disk, &mut disk)] {
+        for (own, around) in [(Side::Left, &mut running), (Side::Right, &mut disk)] {
             if *side == own || *side == Side::Both {
                 around.truncate(line.depth);
                 if *side == own && !line.end {
@@ -146,87 +148,6 @@ fn add<'a>(nodes: &'a [Node], depth: usize, out: &mut Vec<Line<'a>>) {
             add(children, depth + 1, out);
             let text = format!("{indent}</{}>", node.name.trim_start_matches('<'));
             out.push(Line { text, depth, origin, end: true });
-        }
-    }
-}
-
-/// The lines of both sides in order, with as few as possible on one side only (Hunt and Szymanski's longest common
-/// subsequence, over the lines between the common beginning and end).
-fn compare<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> {
-    let same = |(a, b): &(&Line<'_>, &Line<'_>)| a.text == b.text;
-    let begin = left.iter().zip(right).take_while(same).count();
-    let (inner_left, inner_right) = (&left[begin..], &right[begin..]);
-    let end = inner_left.iter().rev().zip(inner_right.iter().rev()).take_while(same).count();
-    let (end_left, end_right) = (inner_left.len() - end, inner_right.len() - end);
-    let mut out: Vec<Compared<'a>> = left[..begin].iter().map(|line| (Side::Both, line)).collect();
-    out.extend(middle(&inner_left[..end_left], &inner_right[..end_right]));
-    out.extend(inner_left[end_left..].iter().map(|line| (Side::Both, line)));
-    out
-}
-
-/// Above this number of lines on both sides, they are not compared one by one.
-const COMPARED_MAX: usize = 4000;
-
-fn middle<'a>(left: &'a [Line<'a>], right: &'a [Line<'a>]) -> Vec<Compared<'a>> {
-    let only = |side, lines: &'a [Line<'a>]| lines.iter().map(move |line| (side, line));
-    if left.len().max(right.len()) > COMPARED_MAX {
-        return only(Side::Running, left).chain(only(Side::Disk, right)).collect();
-    }
-    // `longest[i][j]`: the length for `left[i..]` and `right[j..]`.
-    let width = right.len() + 1;
-    let mut longest = vec![0u32; (left.len() + 1) * width];
-    for i in (0..left.len()).rev() {
-        for j in (0..right.len()).rev() {
-            longest[i * width + j] = match left[i].text == right[j].text {
-                true => longest[(i + 1) * width + j + 1] + 1,
-                false => longest[(i + 1) * width + j].max(longest[i * width + j + 1]),
-            };
-        }
-    }
-    let (mut i, mut j, mut out) = (0, 0, Vec::new());
-    while i < left.len() && j < right.len() {
-        if left[i].text == right[j].text {
-            out.push((Side::Both, &left[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
-            out.push((Side::Running, &left[i]));
-            i += 1;
-        } else {
-            out.push((Side::Disk, &right[j]));
-            j += 1;
-        }
-    }
-    out.extend(only(Side::Running, &left[i..]));
-    out.extend(only(Side::Disk, &right[j..]));
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_lines_are_on_one_side_only() {
-        let line = |c: char| Line { text: c.into(), depth: 0, origin: None, end: false };
-        let lines = |text: &str| -> Vec<Line<'_>> { text.chars().map(line).collect() };
-        for (left, right, want) in [
-            ("abc", "abc", "abc"),
-            ("abc", "axc", "a-b+xc"),
-            ("", "ab", "+a+b"),
-            ("ab", "", "-a-b"),
-            ("abcd", "bd", "-ab-cd"),
-            ("bd", "abcd", "+ab+cd"),
-        ] {
-            let (left, right) = (lines(left), lines(right));
-            let got: String = compare(&left, &right)
-                .iter()
-                .map(|(side, Line { text, .. })| match side {
-                    Side::Both => text.clone(),
-                    Side::Running => format!("-{text}"),
-                    Side::Disk => format!("+{text}"),
-                })
-                .collect();
-            assert_eq!(got, want);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mpm::settings::MpmSettings;
 
 use self::wish::{What, Wish};
-use super::{Endpoint, configured, restart_at};
+use super::client::{Endpoint, configured, connect, request, restart_at};
 use crate::bundles::{Bundle, State, Store, missing};
 use crate::cli::{self, Options};
 use crate::config::{self, ConfigSource, Configured};
@@ -101,7 +101,7 @@ fn running(options: &Options) -> Result<Option<Endpoint>, String> {
     let pid = endpoint.pid_file.as_deref().and_then(|file| mpm::pidfile::read(file).ok().flatten());
     match pid.filter(|pid| pid.exists()) {
         None => Ok(None),
-        Some(_) => super::connect(&endpoint.socket).map(|_| Some(endpoint)),
+        Some(_) => connect(&endpoint.socket).map(|_| Some(endpoint)),
     }
 }
 
@@ -164,8 +164,8 @@ impl Change<'_> {
 /// The version that a server runs.
 fn version_of(endpoint: &Endpoint) -> Result<String, String> {
     let words = ["status".to_string(), "--json".to_string()];
-    let status: serde_json::Value = super::request(endpoint, &words)
-        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))?;
+    let status: serde_json::Value =
+        request(endpoint, &words).and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))?;
     let version = status["configuration"]["version"].as_str();
     version.map(str::to_string).ok_or_else(|| "the server does not say which version it runs".into())
 }

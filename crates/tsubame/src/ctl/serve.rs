@@ -154,7 +154,7 @@ fn shown(command: &str, words: &[String], context: &ControlContext<'_>, style: S
         "status" => Ok(status::server(context, json, style)),
         "scripts" => Ok(status::scripts(json, style)),
         "config" => Ok(explain::everything(server, json, style)),
-        "diff" => Ok(difference::of(server, &on_disk(context)?.loaded.server, json, style)),
+        "diff" => Ok(difference::of(server, &on_disk(context)?.loaded.server, &context.running.drift(), json, style)),
         "log-level" => Ok(levels::change(server, &words, json)?),
         other => Err(format!("{other}: no module that this server has loaded knows the command").into()),
     }

@@ -8,6 +8,7 @@ use gateway::gate::{self, ScriptStats};
 use runtime::scoreboard::{self, ChildState, Process, Snapshot};
 use serde_json::{Value, json};
 
+use super::difference;
 use crate::running::ControlContext;
 use crate::style::{Page, Style};
 use crate::version;
@@ -49,9 +50,7 @@ fn for_people(context: &ControlContext<'_>, board: &Snapshot, scripts: &[ScriptS
     let server = &context.running.server;
     let file = server.file.as_deref().unwrap_or("embedded");
     writeln!(out, "configuration {} from {}", server.version, origin(context).unwrap_or_else(|| file.to_string()));
-    for text in context.running.drift() {
-        writeln!(out, "  {} {text}", style.bad("changed by hand since it was loaded:"));
-    }
+    difference::write_drift(&mut out, &context.running.drift(), style);
     let last = age(board.restarted);
     let restarted = match board.generation {
         0 => "not restarted".to_string(),

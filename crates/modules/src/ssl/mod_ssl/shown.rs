@@ -41,7 +41,7 @@ pub fn shown(host: &VirtualHost) -> Option<Vec<ShownCertificate>> {
 
 /// The fingerprints of the certificates in a file (PEM or DER), in their order, as [`ShownCertificate`] has them. Keys in the
 /// file are left out. `Err`: the file is damaged.
-pub fn fingerprints(file: &[u8]) -> Result<Vec<String>, String> {
+pub(super) fn fingerprints(file: &[u8]) -> Result<Vec<String>, String> {
     let sections = pem::sections(file)?;
     if sections.is_empty() {
         return Ok(vec![fingerprint(file)]);

@@ -222,9 +222,78 @@ fn what_was_changed_by_hand_is_told() {
     assert_eq!(list.len(), 2);
     let (output, ..) = ctl(&b, &["status"]);
     assert_eq!(output.matches("changed by hand since it was loaded").count(), 2, "{output}");
+    assert_eq!(json(&b, &["diff"])["drift"], drift);
 
     // In effect after a restart, which gives the configuration another version.
     assert_eq!(ctl(&b, &["graceful"]).2, Some(0));
     until("the line takes effect", || (fields(&server) == ["X-Two", "X-Own"]).then_some(()));
     assert_ne!(json(&b, &["status"])["configuration"]["version"], version.as_str());
+}
+
+/// Two nodes are compared directive by directive; where Apache ignores the order of lines, so does the comparison.
+#[test]
+fn two_nodes_are_compared() {
+    let mpm = Mpm::Percore;
+    let hosts = |grant: &str| {
+        format!(
+            "<VirtualHost *:81>\nServerName one.example\n</VirtualHost>\n\
+             <VirtualHost *:81>\nServerName two.example\n<Directory /srv>\nRequire {grant}\n</Directory>\n</VirtualHost>\n"
+        )
+    };
+    let a = node(
+        mpm,
+        &format!("Timeout 7\nHeader set X-A a\nHeader set X-B b\nListen ${{ADDR}}:8082\n{}", hosts("all granted")),
+    );
+    let b = node(
+        mpm,
+        &format!("Listen ${{ADDR}}:8082\nHeader set X-A a\nHeader set X-B b\nTimeout 7\n{}", hosts("all granted")),
+    );
+    let (file, _) = bundle(&a, "x.bundle");
+    let server = start(&b, mpm);
+    let diff = |words: &[&str]| {
+        let mut command = command(&b, &[&["diff"], words].concat());
+        said(&command.env("ADDR", b.ip.to_string()).output().expect("run"))
+    };
+    let want = format!("the configuration in effect is that of {}\n", path(&file));
+    assert_eq!(diff(&[path(&file)]), (want, String::new(), Some(0)));
+
+    // Another value, a line more, and lines whose order matters.
+    let main = a.read("conf/httpd.conf");
+    let main = main.replace("all granted", "all denied").replace("Timeout 7", "Timeout 8\nAlias /x /tmp");
+    a.file("conf/httpd.conf", main.replace("Header set X-A a\nHeader set X-B b", "Header set X-B b\nHeader set X-A a"));
+    let (file, _) = bundle(&a, "x.bundle");
+    let (output, errors, code) = diff(&[path(&file)]);
+    assert_eq!((errors.as_str(), code), ("", Some(1)), "{output}");
+    let output: Vec<&str> = output.lines().map(|line| line.split("  # ").next().unwrap_or_default()).collect();
+    let want = [
+        "- in effect here",
+        &format!("+ {}", path(&file)),
+        "  <VirtualHost *:81> ServerName two.example <Directory /srv>",
+        "-   Require all granted",
+        "+   Require all denied",
+        "  server level",
+        "+   Alias /x /tmp",
+        "-   Header set X-A a",
+        "+   Header set X-A a",
+        "-   Timeout 7",
+        "+   Timeout 8",
+    ];
+    assert_eq!(output, want);
+    let (output, _, code) = diff(&[path(&file), "--json"]);
+    let changes: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!((&changes["same"], code), (&false.into(), Some(1)));
+    let first = &changes["changes"][0];
+    assert_eq!((&first["only"], &first["line"]), (&"here".into(), &"Require all granted".into()));
+    let origin = &first["origin"];
+    assert!(origin["file"].as_str().is_some_and(|file| file.ends_with("conf/httpd.conf")) && origin["line"].is_u64());
+
+    // What another node prints, over a pipe; and what is neither.
+    let (config, ..) = ctl(&b, &["config", "--json"]);
+    let piped = b.file("run/config", config);
+    let mut command = command(&b, &["diff", "-"]);
+    command.stdin(std::fs::File::open(piped).expect("file")).env("ADDR", b.ip.to_string());
+    assert_eq!(said(&command.output().expect("run")).2, Some(0));
+    let (_, errors, code) = diff(&[path(&a.file("text", "Listen 80\n"))]);
+    assert!(code == Some(2) && errors.contains("it is"), "{errors}");
+    drop(server);
 }
