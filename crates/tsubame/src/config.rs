@@ -7,6 +7,6 @@ mod known;
 mod read;
 
 pub(crate) use self::identity::{become_child, identity};
-pub(crate) use self::inputs::{ConfigSource, ReadSources};
+pub(crate) use self::inputs::{ConfigSource, ReadSources, says_something};
 pub(crate) use self::known::known_modules;
 pub(crate) use self::read::{Configured, read, read_everything, read_language, socket};

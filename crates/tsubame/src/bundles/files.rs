@@ -100,7 +100,10 @@ impl System for Files {
     }
 
     fn file_kind(&self, path: &str) -> io::Result<FileKind> {
-        Machine.file_kind(path)
+        // `<IfFile>` finds what `Include` would find.
+        Machine
+            .file_kind(path)
+            .or_else(|error| if self.bundle.is_some() { self.included_kind(path) } else { Err(error) })
     }
 
     fn read_included(&self, path: &str) -> io::Result<Vec<u8>> {
@@ -124,7 +127,7 @@ impl System for Files {
     }
 
     fn included_kind(&self, path: &str) -> io::Result<FileKind> {
-        let Some((bundle, finder)) = &self.bundle else { return self.file_kind(path) };
+        let Some((bundle, finder)) = &self.bundle else { return Machine.file_kind(path) };
         match self.bundled(path) {
             Some(text) => Ok(FileKind::Regular { is_empty: text.is_empty() }),
             None if finder.names(bundle, path).iter().any(|name| finder.directories.contains(name)) => {

@@ -157,6 +157,6 @@ fn both(bundled: Option<&Vec<String>>, own: &[String]) -> Vec<String> {
 const NOT_SERVED: [&str; 4] = ["FOREGROUND", "NO_DETACH", "DEBUG", "ONE_PROCESS"];
 
 /// Whether a name that the command line defines says something of the configuration.
-fn says_something(name: &str) -> bool {
+pub(crate) fn says_something(name: &str) -> bool {
     !name.starts_with('-') && !name.starts_with("DUMP_") && !NOT_SERVED.contains(&name)
 }

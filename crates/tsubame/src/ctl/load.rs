@@ -96,8 +96,7 @@ fn check(options: &Options, bundle: Option<&Arc<Bundle>>) -> Result<Configured, 
 
 /// The server that runs with the configuration as it is now. `Err`: one that cannot be asked.
 fn running(options: &Options) -> Result<Option<Endpoint>, String> {
-    let endpoint =
-        configured(options).map_err(|_| "the configuration in effect cannot be used, so the server cannot be found")?;
+    let endpoint = configured(options).map_err(|_| "the running server cannot be found, nothing has changed")?;
     let pid = endpoint.pid_file.as_deref().and_then(|file| mpm::pidfile::read(file).ok().flatten());
     match pid.filter(|pid| pid.exists()) {
         None => Ok(None),

@@ -2,7 +2,7 @@
 //!
 //! Each side is what `config --json` prints. Lines are compared where their order matters to Apache, and as a set elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -99,7 +99,8 @@ fn sections(text: &str) -> Result<Sections, String> {
     for id in modules.iter().filter_map(Value::as_str) {
         add(BEFORE, "loadmodule".into(), plain(format!("LoadModule {id}")));
     }
-    for (name, value) in value["defines"].as_object().into_iter().flatten() {
+    let defines = value["defines"].as_object().into_iter().flatten();
+    for (name, value) in defines.filter(|(name, _)| config::says_something(name)) {
         add(
             BEFORE,
             "define".into(),
@@ -166,10 +167,10 @@ fn place(origin: &Value) -> Option<(String, u64)> {
 fn compare<'a>(here: &'a Sections, there: &'a Sections) -> Vec<Change<'a>> {
     static NONE: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let mut changes = Vec::new();
-    let names: std::collections::BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
     for section in names {
         let (left, right) = (here.get(section).unwrap_or(&NONE), there.get(section).unwrap_or(&NONE));
-        let groups: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+        let groups: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
         for group in groups {
             let lines = |side: &'a BTreeMap<String, Vec<Line>>| side.get(group).map(Vec::as_slice).unwrap_or_default();
             let aligned = align(lines(left), lines(right), |a, b| a.text == b.text);

@@ -30,7 +30,10 @@ fn node(mpm: Mpm, main: &str) -> Site {
 
 /// The first machine, with a configuration of several files.
 fn first(mpm: Mpm) -> Site {
-    let site = node(mpm, "Include conf/macros.conf\nInclude sites/*.conf\nIncludeOptional sites/none/*.conf");
+    let site = node(
+        mpm,
+        "Include conf/macros.conf\n<IfFile sites/one.conf>\nInclude sites/*.conf\n</IfFile>\nIncludeOptional sites/none/*.conf",
+    );
     site.file("conf/macros.conf", "<Macro Says $what>\nHeader set X-Says $what\n</Macro>\n");
     site.file("sites/one.conf", "Use Says one\n");
     site.file("sites/two.conf", "Header set X-Two two\n<Location /metrics>\nSetHandler metrics\n</Location>\n");
@@ -191,6 +194,28 @@ fn bad_bundles(a: &Site, b: &Site, refused: impl Fn(&[&str], &[&str])) {
     let _other = std::net::TcpListener::bind((b.ip, PORT + 1)).expect("a port");
     a.file("sites/tls.conf", format!("<IfFile is-b>\nListen ${{ADDR}}:{}\n</IfFile>\n", PORT + 1));
     refused(&[path(&bundle(a, "port.bundle").0)], &["Address already in use", "is in effect again"]);
+}
+
+/// A load that is killed half-way leaves one version as a whole, and can be taken back.
+#[test]
+fn a_load_that_is_killed_leaves_no_mixture() {
+    let mpm = Mpm::Percore;
+    let (a, b) = (first(mpm), second(mpm));
+    let (file, output) = bundle(&a, "x.bundle");
+    let server = start(&b, mpm);
+    let none = format!("http://{}/none", b.address());
+    let mut command = command(&b, &["load", path(&file), "--check", &none, "--within", "60s"]);
+    let mut loading = command.env("ADDR", b.ip.to_string()).spawn().expect("run");
+    let version = || json(&b, &["status"])["configuration"]["version"].as_str().expect("a version").to_string();
+    until("the new version is in effect", || output.contains(&version()).then_some(()));
+    let (_, errors, code) = load(&b, &[path(&file)]);
+    assert!(code == Some(1) && errors.contains("another load is under way"), "{errors}");
+    loading.kill().expect("kill");
+    loading.wait().expect("wait");
+    assert_eq!(fields(&server), ["X-Says", "X-Two"]);
+    assert_eq!(ctl(&b, &["graceful"]).2, Some(0));
+    assert_eq!(load(&b, &["--rollback"]).2, Some(0));
+    assert_eq!(fields(&server), ["X-Own"]);
 }
 
 /// A file that was changed by hand, and a certificate that was replaced, are told.
