@@ -116,10 +116,14 @@ fn take(nodes: &mut [Node], seen: &Receiver<Seen>) -> Result<bool> {
     Ok(true)
 }
 
+/// The table, and below it why nodes do not answer.
 fn table(rows: impl Iterator<Item = Row>) -> String {
-    let mut table = Table::new(2, &HEADERS);
-    rows.for_each(|row| table.push(row.cells()));
-    table.to_text()
+    let (mut table, mut problems) = (Table::new(2, &HEADERS), String::new());
+    for row in rows {
+        table.push(row.cells());
+        problems.extend(row.problem().map(|why| format!("! {why}\n")));
+    }
+    table.to_text() + &problems
 }
 
 /// Draws until the user quits.

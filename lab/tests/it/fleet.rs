@@ -65,5 +65,6 @@ fn nodes_stand_side_by_side_and_silent_ones_slow_nobody_down() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("node ") && lines[0].contains("script mem"), "{text}");
     assert!(lines[1].starts_with(&well) && lines[1].contains("not ready") && lines[1].contains("25 %"), "{text}");
-    assert!(lines[2].starts_with(&free) && lines[2].contains("connect"), "{text}");
+    assert!(lines[2].starts_with(&free) && lines[2].contains("no answer"), "{text}");
+    assert!(lines[3].starts_with(&format!("! {free}: ")) && lines[3].contains("connect"), "{text}");
 }

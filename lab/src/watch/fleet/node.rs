@@ -92,11 +92,17 @@ impl Node {
 }
 
 impl Row {
+    /// Why its server does not answer.
+    pub(super) fn problem(&self) -> Option<String> {
+        let why = self.problem.as_ref()?.lines().next().unwrap_or_default();
+        Some(format!("{}: {why}", self.node))
+    }
+
     /// Its texts, one for each of the [`HEADERS`].
     pub(super) fn cells(&self) -> Vec<String> {
         let shown = |value: Option<f64>, form: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), form);
         let state = match (&self.problem, self.busy, self.ready) {
-            (Some(problem), ..) => problem.lines().next().unwrap_or_default(),
+            (Some(_), ..) => "no answer",
             (None, None, _) => "asked",
             (None, _, Some(false)) => "not ready",
             (None, _, _) => "up",
