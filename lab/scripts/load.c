@@ -1,9 +1,10 @@
 /* A script that needs memory, as people's applications do: it takes so many megabytes, writes to all of them, says OK.
  *
  * With /lock behind its name it waits until no other one has memory. Compiled with GROWING it takes more in every run;
- * with CHILD another process that it starts has the memory. */
+ * with CHILD another process that it starts has the memory; with HOLD_MS it keeps its memory for so many milliseconds. */
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,9 @@ static void take(void) {
     memset(memory, 1, bytes);
     /* Somebody may look at it, says this, so the compiler cannot leave it out. */
     __asm__ volatile("" : : "r"(memory) : "memory");
+#ifdef HOLD_MS
+    poll(NULL, 0, HOLD_MS);
+#endif
 }
 
 int main(void) {

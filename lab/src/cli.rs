@@ -9,6 +9,7 @@ use crate::compare::CompareOptions;
 use crate::count::CountOptions;
 use crate::doctor::DoctorOptions;
 use crate::experiments::experiment::{self, Experiment};
+use crate::fleet::FleetOptions;
 use crate::frontends::ab::{self, AbOptions};
 use crate::frontends::httperf::HttperfOptions;
 use crate::frontends::load::LoadCommand;
@@ -76,6 +77,7 @@ First steps:
   tsubame-lab run cgi --out bench-cgi      the same for CGI scripts
   tsubame-lab run perl --out bench-perl    the same for Perl that stays in memory
   tsubame-lab run memory --out bench-mem   scripts that need more memory than there is (as root)
+  tsubame-lab run fleet --out bench-fleet  three machines behind HAProxy, and their failures (as root)
   tsubame-lab run seeds --out bench-seeds  the published experiments that Tsubame began with
   tsubame-lab list                         the subjects and workloads by name";
 
@@ -201,6 +203,12 @@ pub(crate) enum ExperimentCommand {
     /// says how many scripts may run, except for one Apache that is tuned by hand.
     #[command(after_help = MEMORY_EXAMPLES)]
     Memory(RunOptions),
+    /// Three machines that serve as one: how much they do together, and what clients notice when one of them fails
+    ///
+    /// Each machine is a tsubame in a network namespace and a control group of its own (1 GB, part of a processor), behind
+    /// HAProxy. Scripts of 200 MB limit how much a machine can do.
+    #[command(after_help = FLEET_EXAMPLES)]
+    Fleet(FleetOptions),
     /// CGI under prefork, worker and event, with 300 and 1 000 clients
     CgiMpm(RunOptions),
     /// event beside nginx, under settings that were once published
@@ -217,9 +225,17 @@ pub(crate) enum ExperimentCommand {
     Seeds(RunOptions),
 }
 
+/// What `run` has to do.
+pub(crate) enum Parts<'a> {
+    /// To take the measurements of these experiments' tables.
+    Tables(Vec<&'static Experiment>, &'a RunOptions),
+    /// To build a fleet.
+    Fleet(&'a FleetOptions),
+}
+
 impl ExperimentCommand {
     /// The experiments to run, and how.
-    pub(crate) fn parts(&self) -> (Vec<&'static Experiment>, &RunOptions) {
+    pub(crate) fn parts(&self) -> Parts<'_> {
         let (one, options) = match self {
             Self::Http(options) => (&experiment::HTTP, options),
             Self::Mpm(options) => (&experiment::MPM, options),
@@ -234,9 +250,10 @@ impl ExperimentCommand {
             Self::Concurrency(options) => (&experiment::CONCURRENCY, options),
             Self::EventVsWorker(options) => (&experiment::EVENT_VS_WORKER, options),
             Self::Recycling(options) => (&experiment::RECYCLING, options),
-            Self::Seeds(options) => return (experiment::SEEDS.to_vec(), options),
+            Self::Seeds(options) => return Parts::Tables(experiment::SEEDS.to_vec(), options),
+            Self::Fleet(options) => return Parts::Fleet(options),
         };
-        (vec![one], options)
+        Parts::Tables(vec![one], options)
     }
 }
 
@@ -313,6 +330,14 @@ Everything takes about three quarters of an hour, --quick about five minutes. Ru
 It uses the machine's swap. To add some, as on a small server:
   fallocate -l 4G FILE && chmod 600 FILE && mkswap FILE && swapon FILE       (and swapoff FILE afterwards)";
 
+const FLEET_EXAMPLES: &str = "\
+Examples:
+  tsubame-lab run fleet --only one,equal-roundrobin,equal-roundrobin-agent
+  tsubame-lab run fleet --only killed,frozen,drained --rounds 1 --out DIR
+
+Everything takes about 25 minutes, --quick about three. Let nothing else run meanwhile.
+Run it as root; it needs haproxy, iproute2 and gcc. The machine's own network is not touched.";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,7 +352,7 @@ mod tests {
         for name in experiment::EXPERIMENTS.map(|experiment| experiment.id).into_iter().chain(["seeds"]) {
             let asked = ["lab", "run", name, "--quick", "--rounds", "2", "--seconds", "3", "--json"];
             let Ok(Cli { command: Command::Run(experiment) }) = Cli::try_parse_from(asked) else { panic!("{name}") };
-            let (experiments, _) = experiment.parts();
+            let Parts::Tables(experiments, _) = experiment.parts() else { panic!("{name}") };
             assert!(name == "seeds" || matches!(experiments[..], [one] if one.id == name), "{name}");
         }
     }

@@ -4,8 +4,8 @@
 //!
 //! A folder uses only those before it: [`machine`] and [`screen`] are the ground, [`load`] is the generator and
 //! [`frontends`] its command lines; [`experiments`] defines the measurements and the servers, [`measure`] takes one of
-//! them, and [`report`] evaluates and presents a run; [`compare`], [`count`], [`switch`], [`tune`]
-//! and [`watch`] are commands of their own.
+//! them, and [`report`] evaluates and presents a run; [`fleet`] is an experiment with machines of its own; [`compare`],
+//! [`count`], [`switch`], [`tune`] and [`watch`] are commands of their own.
 //! [`run`] takes all measurements of an experiment in turn.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod compare;
 mod count;
 mod doctor;
 mod experiments;
+mod fleet;
 mod frontends;
 mod list;
 mod load;
@@ -33,7 +34,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use cli::Command;
+use cli::{Command, Parts};
 
 fn main() -> ExitCode {
     let command = match cli::read(std::env::args_os()) {
@@ -45,10 +46,10 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match command {
-        Command::Run(experiment) => {
-            let (experiments, options) = experiment.parts();
-            run::run(&experiments, options)
-        }
+        Command::Run(experiment) => match experiment.parts() {
+            Parts::Tables(experiments, options) => run::run(&experiments, options),
+            Parts::Fleet(options) => fleet::run(options),
+        },
         Command::Stat(options) => watch::stat::run(&options),
         Command::Top(options) => watch::top::run(&options),
         Command::Report(options) => report::rewrite(&options.dir),

@@ -162,14 +162,29 @@ impl Connection {
     /// Requests `/name` as the last one, and reads until the server closes: for responses of unknown length.
     pub(crate) fn fetch(&mut self, name: &str) -> Result<Response> {
         let request = self.request(name, true);
+        self.ask_last(&request).context(|| format!("get /{name} from {}", self.address))
+    }
+
+    /// Posts a form to `/name` in the last request, and reads until the server closes.
+    pub(crate) fn post(&mut self, name: &str, form: &str) -> Result<Response> {
+        let request = format!(
+            "POST /{name} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+            self.host,
+            form.len()
+        );
+        self.ask_last(&request).context(|| format!("post to /{name} at {}", self.address))
+    }
+
+    /// Sends a request that asks to close the connection, and reads until the server does.
+    fn ask_last(&mut self, request: &str) -> Result<Response> {
         let mut received = Vec::new();
         let sent = self.stream.write_all(request.as_bytes()).and_then(|()| self.stream.flush());
         let exchanged = sent.and_then(|()| (&mut self.stream).take(RESPONSE_BYTES_MAX).read_to_end(&mut received));
-        let response = match exchanged {
+        match exchanged {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::new("the server took too long")),
             other => other.context(|| "read the response".to_owned()).and_then(|_| whole::parse(&received)),
-        };
-        response.context(|| format!("get /{name} from {}", self.address))
+        }
     }
 
     fn request(&self, name: &str, close: bool) -> String {

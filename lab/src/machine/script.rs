@@ -81,6 +81,17 @@ pub(crate) static NAP: Script = Script {
 
 /// Takes 200 MB.
 pub(crate) static LOAD_200: Script = load("load-200", &["-DMEGABYTES=200"]);
+/// Takes 200 MB, and keeps them for a second.
+pub(crate) static HOLD_200: Script = load("hold-200", &["-DMEGABYTES=200", "-DHOLD_MS=1000"]);
+/// Takes 850 MB, and keeps them for a minute.
+pub(crate) static HOG: Script = load("hog", &["-DMEGABYTES=850", "-DHOLD_MS=60000"]);
+/// Adds its query to the file `counted`, then works for a moment.
+pub(crate) static COUNT: Script = Script {
+    name: "count",
+    source: include_str!("../../scripts/count.c"),
+    made: Preparation::Compiled(&[]),
+    response: "OK\n",
+};
 /// Takes more in every run.
 pub(crate) static GROWING: Script = load("load-growing", &["-DGROWING"]);
 /// Another process takes 200 MB for it.
@@ -189,7 +200,9 @@ mod tests {
     fn every_script_can_be_made_and_says_its_response() {
         let scratch = Scratch::for_test("script");
         write_file(scratch.path().join("runs"), "0\n").unwrap();
-        let all = [&HELLO_STATIC, &HELLO_BARE, &HELLO_DYNAMIC, &HELLO_PERL, LOADS[0], &GROWING, &CHILD];
+        write_file(scratch.path().join("counted"), "").unwrap();
+        let all =
+            [&HELLO_STATIC, &HELLO_BARE, &HELLO_DYNAMIC, &HELLO_PERL, LOADS[0], &GROWING, &CHILD, &HOLD_200, &COUNT];
         for script in all {
             match script.prepare(scratch.path()) {
                 Ok(path) => {
