@@ -61,6 +61,10 @@ pub(crate) struct FleetOptions {
     json: bool,
 }
 
+/// How much the nice value of the clients and of the balancer changes: what they do must not depend on what else runs on
+/// the machine.
+const PRECEDENCE: i32 = -10;
+
 /// Runs `tsubame-lab run fleet`.
 pub(crate) fn run(options: &FleetOptions) -> Result<()> {
     let wanted = wanted(&options.only)?;
@@ -72,6 +76,8 @@ pub(crate) fn run(options: &FleetOptions) -> Result<()> {
     if let Some(directory) = &options.out {
         std::fs::create_dir_all(directory).context(|| format!("create {}", directory.display()))?;
     }
+    // If that is not allowed, the figures are only less steady.
+    let _ = rustix::process::nice(PRECEDENCE);
     group::clear_leftovers();
     let equipment = Rc::new(Equipment::make(program)?);
     let network = Rc::new(Network::make(failures::NODES)?);

@@ -12,7 +12,7 @@ use crate::machine::interrupt;
 use crate::machine::script::{COUNT, HOLD_200};
 
 /// How long a client waits for bytes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(80);
 
 /// How long a client waits after a failure before it asks again: failing costs nothing, and would fill the figures.
 const MOMENT: Duration = Duration::from_millis(100);

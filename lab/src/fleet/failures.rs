@@ -39,11 +39,11 @@ pub(super) struct Failure {
 pub(super) static FAILURES: [Failure; 7] = [
     failure("killed", "killed (SIGKILL to all processes), started again", Node::kill, Node::start_again),
     failure("frozen", "frozen (SIGSTOP to all processes), continued", Node::freeze, Node::thaw),
-    failure("partitioned", "its cable pulled out, plugged in", Node::unplug, Node::plug),
-    failure("out-of-memory", "850 of 1024 MB taken by another program", Node::let_hog_in, Node::end_hog),
-    failure("drained", "`tsubame ctl drain`, then `ready`", Node::drain, Node::make_ready),
+    failure("partitioned", "partitioned (its cable is pulled out), plugged in again", Node::unplug, Node::plug),
+    failure("out-of-memory", "out of memory: other programs take 850 of 1024 MB", Node::let_hogs_in, Node::end_hogs),
+    failure("drained", "drained (`tsubame ctl drain`), then made `ready`", Node::drain, Node::make_ready),
     failure("stopped", "stopped gracefully, started again", Node::stop_gracefully, Node::start_after_end),
-    failure("upgraded", "`-k upgrade`", Node::upgrade, Node::leave),
+    failure("upgraded", "upgraded (`-k upgrade`)", Node::upgrade, Node::leave),
 ];
 
 const fn failure(

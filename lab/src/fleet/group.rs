@@ -19,6 +19,10 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// the kernel's 100 ms, or every request would wait for so long now and then.
 const PERIOD_US: u64 = 20_000;
 
+/// How many times as much of a processor a node gets as another program that wants one at the same time, up to its share:
+/// what a node can do must not depend on what else runs on the machine.
+const PRECEDENCE: u64 = 10;
+
 /// What a node has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
@@ -107,6 +111,7 @@ fn first_version(Capacity { memory, percent }: Capacity) -> [Vec<Limit>; 2] {
     let cpu = vec![
         ("cpu.cfs_period_us", PERIOD_US.to_string(), true),
         ("cpu.cfs_quota_us", (PERIOD_US * percent / 100).to_string(), true),
+        ("cpu.shares", (1024 * PRECEDENCE).to_string(), false),
     ];
     [memory, cpu]
 }
@@ -117,6 +122,7 @@ fn second_version(Capacity { memory, percent }: Capacity) -> Vec<Limit> {
         ("memory.max", memory.to_string(), true),
         ("memory.swap.max", "0".to_owned(), false),
         ("cpu.max", format!("{} {PERIOD_US}", PERIOD_US * percent / 100), true),
+        ("cpu.weight", (100 * PRECEDENCE).to_string(), false),
     ]
 }
 
@@ -163,8 +169,8 @@ mod tests {
         let capacity = Capacity { memory: 1 << 30, percent: 45 };
         let [memory, cpu] = first_version(capacity);
         assert_eq!((memory[0].1.as_str(), memory[1].1.as_str()), ("1073741824", "1073741824"));
-        assert_eq!((cpu[0].1.as_str(), cpu[1].1.as_str()), ("20000", "9000"));
+        assert_eq!(cpu.into_iter().map(|(_, text, _)| text).collect::<Vec<_>>(), ["20000", "9000", "10240"]);
         let texts: Vec<String> = second_version(capacity).into_iter().map(|(_, text, _)| text).collect();
-        assert_eq!(texts, ["1073741824", "0", "9000 20000"]);
+        assert_eq!(texts, ["1073741824", "0", "9000 20000", "1000"]);
     }
 }

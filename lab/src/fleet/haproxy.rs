@@ -69,9 +69,9 @@ global
     maxconn 2000
 defaults
     mode http
-    timeout client 60s
+    timeout client 75s
     timeout connect 1s
-    timeout server 10s
+    timeout server 75s
     timeout check 1s
 frontend clients
     bind {ADDRESS}
@@ -82,9 +82,8 @@ backend nodes
     retries 3
     retry-on conn-failure empty-response response-timeout 500 502 503 504
     http-request disable-l7-retry unless {{ method GET HEAD OPTIONS }}
-    http-request set-timeout server 2s unless {{ path_beg /cgi-bin/ }}
-    option httpchk GET /ready
-    default-server inter 500ms fall 2 rise 2
+    option httpchk GET /alive
+    default-server inter 1s fall 2 rise 2 on-marked-down shutdown-sessions
 {servers}",
         balance.word()
     )

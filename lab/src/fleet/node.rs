@@ -31,6 +31,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
 
+/// How many programs take the memory of a node: 850 of 1024 MB.
+const HOGS: usize = 5;
+
 /// The small file that is requested beside the scripts.
 pub(super) const FILE: (&str, &str) = ("small.txt", "a small file, 31 bytes in all.\n");
 
@@ -123,8 +126,8 @@ ScriptAlias /cgi-bin/ {scratch}/scripts/
 <Directory {scratch}/scripts>
     Require all granted
 </Directory>
-<Location /ready>
-    SetHandler server-ready
+<Location /alive>
+    SetHandler server-alive
     Require all granted
 </Location>
 "
@@ -241,18 +244,18 @@ impl Node {
         self.network.plug(self.index, true)
     }
 
-    /// Lets another program take the memory, which the kernel may not kill (as with `OOMScoreAdjust=-1000`).
-    pub(super) fn let_hog_in(&mut self) -> Result<()> {
+    /// Lets other programs take most of the memory. Each is small, so the kernel ends scripts before them.
+    pub(super) fn let_hogs_in(&mut self) -> Result<()> {
         let hog = self.equipment.directory().join("scripts").join(HOG.name);
-        self.run(&hog, &[])?;
-        let hog = self.children.last().map_or(0, Child::id);
-        write_file(format!("/proc/{hog}/oom_score_adj"), "-1000")
+        (0..HOGS).try_for_each(|_| self.run(&hog, &[]))
     }
 
-    /// Ends that program.
-    pub(super) fn end_hog(&mut self) -> Result<()> {
-        let mut hog = self.children.pop().ok_or_else(|| Error::new("there is no hog"))?;
-        hog.kill().and_then(|()| hog.wait()).map(drop).context(|| "end the hog".to_owned())
+    /// Ends those programs.
+    pub(super) fn end_hogs(&mut self) -> Result<()> {
+        let hogs = self.children.split_off(self.children.len().saturating_sub(HOGS));
+        let end =
+            |mut hog: Child| hog.kill().and_then(|()| hog.wait()).map(drop).context(|| "end a program".to_owned());
+        hogs.into_iter().try_for_each(end)
     }
 
     /// Asks that no new clients are sent.

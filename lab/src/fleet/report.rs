@@ -266,7 +266,7 @@ mod tests {
             (false, "two and a small one, leastconn, agent: 99 of 100"),
             (true, "killed"),
             (false, "frozen"),
-            (false, "`tsubame ctl drain`"),
+            (false, "drained"),
         ];
         assert_eq!(met.len(), expected.len(), "{met:?}");
         for ((is_met, text), (should, begin)) in met.iter().zip(expected) {

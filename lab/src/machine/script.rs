@@ -83,8 +83,8 @@ pub(crate) static NAP: Script = Script {
 pub(crate) static LOAD_200: Script = load("load-200", &["-DMEGABYTES=200"]);
 /// Takes 200 MB, and keeps them for a second.
 pub(crate) static HOLD_200: Script = load("hold-200", &["-DMEGABYTES=200", "-DHOLD_MS=1000"]);
-/// Takes 850 MB, and keeps them for a minute.
-pub(crate) static HOG: Script = load("hog", &["-DMEGABYTES=850", "-DHOLD_MS=60000"]);
+/// Takes 170 MB, and keeps them for a minute.
+pub(crate) static HOG: Script = load("hog", &["-DMEGABYTES=170", "-DHOLD_MS=60000"]);
 /// Adds its query to the file `counted`, then works for a moment.
 pub(crate) static COUNT: Script = Script {
     name: "count",
