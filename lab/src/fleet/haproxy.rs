@@ -4,7 +4,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::network;
 use super::node::{AGENT_PORT, PORT};
 use crate::machine::error::{Context as _, Error, Result, write_file};
-use crate::machine::{interrupt, programs};
+use crate::machine::host::allowed_cores;
+use crate::machine::{interrupt, launch, programs};
 use crate::measure::server::last_words;
 
 /// Where clients find it, in the front's namespace.
@@ -80,10 +81,15 @@ backend nodes
     balance {}
     option redispatch 1
     retries 3
-    retry-on conn-failure empty-response response-timeout 500 502 503 504
+    retry-on conn-failure empty-response response-timeout 500 502 503
     http-request disable-l7-retry unless {{ method GET HEAD OPTIONS }}
+    http-request set-timeout server 3s unless {{ path_beg /cgi-bin/ }}
+    option srvtcpka
+    srvtcpka-idle 2s
+    srvtcpka-intvl 1s
+    srvtcpka-cnt 3
     option httpchk GET /alive
-    default-server inter 1s fall 2 rise 2 on-marked-down shutdown-sessions
+    default-server inter 1s fall 2 rise 2 tcp-ut 5s
 {servers}",
         balance.word()
     )
@@ -103,7 +109,7 @@ impl HaProxy {
         let output_path = directory.join("output.log");
         let output = File::create(&output_path).context(|| format!("create {}", output_path.display()))?;
         let errors = output.try_clone().context(|| "share a log file".to_owned())?;
-        let mut command = Command::new(program);
+        let mut command = launch::command_to_kill(&allowed_cores()?, program)?;
         command.arg("-db").arg("-f").arg(&file).stdin(Stdio::null()).stdout(output).stderr(errors);
         let process = command.process_group(0).spawn().context(|| format!("start {}", program.display()))?;
         let mut started = Self { process };
@@ -128,6 +134,8 @@ impl Drop for HaProxy {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
