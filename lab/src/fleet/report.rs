@@ -160,17 +160,28 @@ fn share_of_sum(results: &Results, arrangement: &Arrangement) -> Option<f64> {
 
 /// Why requests failed, and what was not measured.
 fn reasons(results: &Results) -> Vec<String> {
-    let of = |who: &str, what: &str, reasons: &BTreeMap<String, u64>| -> Option<String> {
-        let list: Vec<String> = reasons.iter().map(|(reason, times)| format!("{times} × {reason}")).collect();
-        (!list.is_empty()).then(|| format!("{who}: {what} failed: {}", list.join("; ")))
-    };
-    let capacities = results.capacities.iter().filter_map(|found| of(&found.arrangement, "requests", &found.failed));
+    let capacities = results.capacities.iter().map(|found| (&found.arrangement, "requests that failed", &found.failed));
     let failures = results.failures.iter().flat_map(|found| {
-        let lost = (found.posts_lost > 0)
-            .then(|| format!("{}: {} answered, and never ran", found.failure, counted(found.posts_lost, "post")));
-        [of(&found.failure, "GETs", &found.idempotent_failed), of(&found.failure, "POSTs", &found.posts_failed), lost]
+        [
+            (&found.failure, "GETs that failed", &found.idempotent_failed),
+            (&found.failure, "POSTs that failed", &found.posts_failed),
+        ]
     });
-    capacities.chain(failures.flatten()).chain(results.absences.iter().cloned()).collect()
+    let mut failed: BTreeMap<(&str, &str), BTreeMap<&str, u64>> = BTreeMap::new();
+    for (id, what, reasons) in capacities.chain(failures) {
+        let known = failed.entry((id, what)).or_default();
+        reasons.iter().for_each(|(reason, times)| *known.entry(reason).or_default() += times);
+    }
+    let failed = failed.into_iter().filter(|(_, reasons)| !reasons.is_empty()).map(|((id, what), reasons)| {
+        let list: Vec<String> = reasons.iter().map(|(reason, times)| format!("{times} × {reason}")).collect();
+        format!("{id}: {what}: {}", list.join("; "))
+    });
+    let lost = results
+        .failures
+        .iter()
+        .filter(|found| found.posts_lost > 0)
+        .map(|found| format!("{}: {} answered, and never ran", found.failure, counted(found.posts_lost, "post")));
+    failed.chain(lost).chain(results.absences.iter().cloned()).collect()
 }
 
 /// Which targets were met.
@@ -250,7 +261,12 @@ mod tests {
                 capacity("equal-leastconn-agent", 11.0, 5.0),
                 capacity("unequal-leastconn-agent", 6.0, 9.0),
             ],
-            failures: vec![failure("killed", 0, 0), failure("frozen", 3, 0), failure("drained", 0, 1)],
+            failures: vec![
+                failure("killed", 0, 0),
+                failure("frozen", 1, 0),
+                failure("frozen", 2, 0),
+                failure("drained", 0, 1),
+            ],
             absences: vec!["upgraded: it was interrupted".to_owned()],
         }
     }
@@ -280,8 +296,9 @@ mod tests {
         for part in [
             "1 round of 20 s",
             "| three nodes, leastconn, agent | 11 | 0.92 |",
-            "| 100 | 3 | 10 | 2 | 0 | 0.5 | 2.2 | 3.0 |",
-            "- frozen: GETs failed: 3 × 503\n",
+            "| 200 | 3 | 20 | 4 | 0 | 0.5 | 2.2 | 3.0 |",
+            "- frozen: GETs that failed: 3 × 503\n",
+            "- frozen: POSTs that failed: 4 × closed\n",
             "- upgraded: it was interrupted\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
