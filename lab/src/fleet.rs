@@ -143,8 +143,8 @@ struct Run {
 impl Run {
     fn results(options: &FleetOptions, equipment: &Equipment, haproxy: &Path) -> Results {
         let front = |agent| format!("haproxy.cfg ({agent})");
-        let [plain, agent] =
-            [false, true].map(|agent| haproxy::configuration(failures::NODES, haproxy::Balance::Roundrobin, agent));
+        let [plain, agent] = [false, true]
+            .map(|agent| haproxy::configuration(&[100; failures::NODES], haproxy::Balance::Roundrobin, agent));
         Results {
             schema: SCHEMA,
             experiment: "fleet".to_owned(),

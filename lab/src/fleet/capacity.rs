@@ -60,6 +60,8 @@ pub(super) struct Arrangement {
     pub(super) balance: Balance,
     /// Whether it asks the nodes' agents.
     pub(super) has_agent: bool,
+    /// Whether the weights tell how large nodes are; otherwise all have the same.
+    has_weights: bool,
     /// The arrangements whose sum it should reach.
     pub(super) target: &'static [&'static str],
 }
@@ -72,7 +74,7 @@ const THREE_TIMES: &[&str] = &["one", "one", "one"];
 const TWO_AND_SMALL: &[&str] = &["one", "one", "small"];
 
 /// All arrangements, in the order in which they are measured.
-pub(super) static ARRANGEMENTS: [Arrangement; 10] = [
+pub(super) static ARRANGEMENTS: [Arrangement; 12] = [
     arrangement("one", "one node", ONE, Balance::Roundrobin, false),
     arrangement("small", "one node with a third of the memory", SMALL, Balance::Roundrobin, false),
     arrangement("equal-roundrobin", "three nodes, roundrobin", EQUAL, Balance::Roundrobin, false),
@@ -89,6 +91,26 @@ pub(super) static ARRANGEMENTS: [Arrangement; 10] = [
         true,
     ),
     arrangement("unequal-leastconn-agent", "two and a small one, leastconn, agent", UNEQUAL, Balance::Leastconn, true),
+    Arrangement {
+        has_weights: true,
+        ..arrangement(
+            "weights-roundrobin",
+            "two and a small one with less weight, roundrobin",
+            UNEQUAL,
+            Balance::Roundrobin,
+            false,
+        )
+    },
+    Arrangement {
+        has_weights: true,
+        ..arrangement(
+            "weights-roundrobin-agent",
+            "two and a small one with less weight, roundrobin, agent",
+            UNEQUAL,
+            Balance::Roundrobin,
+            true,
+        )
+    },
 ];
 
 const fn arrangement(
@@ -103,13 +125,15 @@ const fn arrangement(
         [_, _, Size::Third] => TWO_AND_SMALL,
         _ => THREE_TIMES,
     };
-    Arrangement { id, title, nodes, balance, has_agent, target }
+    Arrangement { id, title, nodes, balance, has_agent, has_weights: false, target }
 }
 
 impl Arrangement {
     /// Its configuration of HAProxy.
     pub(super) fn configuration(&self) -> String {
-        configuration(self.nodes.len(), self.balance, self.has_agent)
+        let weight = |size: &Size| if self.has_weights && *size == Size::Third { 33 } else { 100 };
+        let weights: Vec<u32> = self.nodes.iter().map(weight).collect();
+        configuration(&weights, self.balance, self.has_agent)
     }
 
     fn crowd(&self) -> Crowd {

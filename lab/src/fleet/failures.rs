@@ -68,7 +68,7 @@ pub(super) struct Times {
 
 /// The configuration of HAProxy.
 pub(super) fn front_configuration() -> String {
-    configuration(NODES, Balance::Leastconn, true)
+    configuration(&[100; NODES], Balance::Leastconn, true)
 }
 
 impl Failure {

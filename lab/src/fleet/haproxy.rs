@@ -52,17 +52,17 @@ pub(super) fn find() -> Result<PathBuf> {
     })
 }
 
-/// The configuration for some nodes. Those settings of docs/fleet.md that are about failures are always there.
-pub(super) fn configuration(nodes: usize, balance: Balance, has_agent: bool) -> String {
-    let server = |index| {
+/// The configuration for nodes with these weights. Those settings of docs/fleet.md that are about failures are always there.
+pub(super) fn configuration(weights: &[u32], balance: Balance, has_agent: bool) -> String {
+    let server = |(index, weight): (usize, &u32)| {
         let ip = network::address(index);
         let agent = match has_agent {
             true => format!(" agent-check agent-addr {ip} agent-port {AGENT_PORT} agent-inter 1s"),
             false => String::new(),
         };
-        format!("    server node{} {ip}:{PORT} weight 100 check{agent}\n", index + 1)
+        format!("    server node{} {ip}:{PORT} weight {weight} check{agent}\n", index + 1)
     };
-    let servers: String = (0..nodes).map(server).collect();
+    let servers: String = weights.iter().enumerate().map(server).collect();
     format!(
         "\
 global
@@ -140,14 +140,14 @@ mod tests {
 
     #[test]
     fn only_what_may_be_repeated_is_repeated() {
-        let text = configuration(3, Balance::Roundrobin, true);
+        let text = configuration(&[100, 100, 33], Balance::Roundrobin, true);
         assert!(text.contains("disable-l7-retry unless { method GET HEAD OPTIONS }"), "{text}");
         assert_eq!(text.matches("agent-check").count(), 3);
         assert!(
-            text.contains("server node3 198.18.3.2:80 weight 100 check agent-check agent-addr 198.18.3.2"),
+            text.contains("server node3 198.18.3.2:80 weight 33 check agent-check agent-addr 198.18.3.2"),
             "{text}"
         );
-        assert!(!configuration(3, Balance::Leastconn, false).contains("agent"));
+        assert!(!configuration(&[100; 3], Balance::Leastconn, false).contains("agent"));
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let scratch = crate::machine::scratch::Scratch::for_test("haproxy");
         let file = scratch.path().join("haproxy.cfg");
         for has_agent in [false, true] {
-            write_file(&file, configuration(3, Balance::Leastconn, has_agent)).unwrap();
+            write_file(&file, configuration(&[100; 3], Balance::Leastconn, has_agent)).unwrap();
             let output = Command::new(&program).arg("-c").arg("-f").arg(&file).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
