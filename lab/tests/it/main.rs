@@ -14,5 +14,6 @@ mod sessions;
 mod switch;
 mod tls;
 mod top;
+mod top_fleet;
 mod tune;
 mod watch_logs;
