@@ -18,6 +18,7 @@ use crate::machine::launch::LaunchOptions;
 use crate::measure::floor::options::FloorOptions;
 use crate::report::ReportOptions;
 use crate::run::RunOptions;
+use crate::simulate::SimulateOptions;
 use crate::switch::SwitchOptions;
 use crate::tune::TuneOptions;
 use crate::tune::advise::AdviseOptions;
@@ -99,6 +100,8 @@ pub(crate) enum Command {
     Advise(Box<AdviseOptions>),
     /// Search for the process and thread settings that answer a load best, and prove that they do
     Tune(Box<TuneOptions>),
+    /// Simulate a fleet of nodes behind a balancer: how many machines a load needs, and what happens when one fails
+    Simulate(Box<SimulateOptions>),
     /// `load` with ApacheBench's options and output
     Ab(Box<AbOptions>),
     /// `load` with weighttp's options, the text of 0.4 and the JSON of 0.5

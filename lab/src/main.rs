@@ -6,6 +6,8 @@
 //! [`frontends`] its command lines; [`experiments`] defines the measurements and the servers, [`measure`] takes one of
 //! them, and [`report`] evaluates and presents a run; [`fleet`] is an experiment with machines of its own; [`compare`],
 //! [`count`], [`switch`], [`tune`] and [`watch`] are commands of their own.
+//! them, and [`report`] evaluates and presents a run; [`compare`], [`count`], [`simulate`],
+//! [`switch`], [`tune`] and [`watch`] are commands of their own.
 //! [`run`] takes all measurements of an experiment in turn.
 
 #![forbid(unsafe_code)]
@@ -28,6 +30,7 @@ mod measure;
 mod page;
 mod report;
 mod run;
+mod simulate;
 mod switch;
 mod tune;
 mod watch;
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Switch(options) => switch::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Tune(options) => tune::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Ab(options) => frontends::ab::run(&options),
         Command::Weighttp(options) => frontends::weighttp::run(&options),
         Command::Httperf(options) => frontends::httperf::run(&options),
