@@ -74,6 +74,8 @@ pub(super) struct Arrivals {
     curve: Curve,
     mix: Mix,
     random: Random,
+    /// For the clients who ask again: what they do must not change the others' requests.
+    clients: Random,
     now: Nanos,
     /// The stretch of the curve that `now` is in, by the index of its end.
     stretch: usize,
@@ -81,7 +83,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn new(curve: Curve, mix: Mix, seed: u64) -> Self {
-        Self { curve, mix, random: Random::new(seed), now: 0, stretch: 1 }
+        Self { curve, mix, random: Random::new(seed), clients: Random::new(!seed), now: 0, stretch: 1 }
     }
 
     /// The next request; `None`: the curve is over.
@@ -92,7 +94,15 @@ impl Arrivals {
             true => (Kind::File, self.mix.file_work, 0),
             false => (Kind::Script, self.mix.script_work, self.mix.script_pause),
         };
-        Some(Request { kind, born, work: self.time(work), pause: self.time(pause) })
+        let mut time = |mean| time(mean, self.mix.spread, &mut self.random);
+        Some(Request { kind, born, work: time(work), pause: time(pause), again: false })
+    }
+
+    /// The next script of a client who asks for one after the other.
+    pub(super) fn of_client(&mut self, born: Nanos) -> Request {
+        let mut time = |mean| time(mean, self.mix.spread, &mut self.clients);
+        let (work, pause) = (time(self.mix.script_work), time(self.mix.script_pause));
+        Request { kind: Kind::Script, born, work, pause, again: true }
     }
 
     /// Thinning (Lewis and Shedler, 1979): moments at the highest rate of the stretch, of which the curve's share counts.
@@ -118,13 +128,13 @@ impl Arrivals {
             }
         }
     }
+}
 
-    fn time(&mut self, mean: Nanos) -> Nanos {
-        match self.mix.spread {
-            _ if mean == 0 => 0,
-            Spread::Constant => mean,
-            Spread::Exponential => (mean as f64 * self.random.exponential()) as Nanos,
-        }
+fn time(mean: Nanos, spread: Spread, random: &mut Random) -> Nanos {
+    match spread {
+        _ if mean == 0 => 0,
+        Spread::Constant => mean,
+        Spread::Exponential => (mean as f64 * random.exponential()) as Nanos,
     }
 }
 

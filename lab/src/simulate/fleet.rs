@@ -1,5 +1,7 @@
 //! The simulation: lets one thing happen after the other. Pure: no clock, no files, no threads.
 
+use std::cmp::Reverse;
+
 use super::arrivals::{Arrivals, Curve, Mix};
 use super::balancer::{Balance, Balancer};
 use super::gate::Rules;
@@ -15,6 +17,8 @@ pub(super) struct Scenario {
     pub(super) rules: Rules,
     pub(super) curve: Curve,
     pub(super) mix: Mix,
+    /// Clients who ask for scripts, one after the other, beside the requests of the curve.
+    pub(super) clients: usize,
     pub(super) seed: u64,
     pub(super) duration: Nanos,
     /// What happens to nodes, in the order of time.
@@ -89,7 +93,7 @@ impl<'s> Fleet<'s> {
             arrivals,
             changed: 0,
             looks: 0,
-            tally: Tally::new(),
+            tally: Tally::new(scenario.clients),
             events: 0,
         }
     }
@@ -101,7 +105,8 @@ impl<'s> Fleet<'s> {
         let change_at = change.map_or(Nanos::MAX, |change| change.at);
         let look = self.looks * (SECOND / PARTS);
         let arrival = self.arrival.map_or(Nanos::MAX, |request| request.born);
-        let now = end.min(change_at).min(look).min(arrival);
+        let client = self.tally.returns.peek().map_or(Nanos::MAX, |Reverse(at)| *at);
+        let now = end.min(change_at).min(look).min(client).min(arrival);
         if now > self.scenario.duration {
             return false;
         }
@@ -113,6 +118,11 @@ impl<'s> Fleet<'s> {
             self.change(change);
         } else if now == look {
             self.look(now);
+        } else if now == client {
+            self.events += 1;
+            self.tally.returns.pop();
+            let request = self.arrivals.of_client(now);
+            self.dispatch(request);
         } else if let Some(request) = self.arrival.take() {
             self.events += 1;
             self.arrival = self.arrivals.next();
@@ -172,7 +182,7 @@ impl<'s> Fleet<'s> {
             refused = Some(node);
         }
         // The balancer's own 503.
-        self.tally.refuses(now);
+        self.tally.refuses(&request, now);
     }
 
     /// After something has happened at a node, and so many of its requests have left.

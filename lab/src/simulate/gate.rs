@@ -102,6 +102,11 @@ impl Gate {
         next
     }
 
+    /// Gives up all requests that wait.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Request> {
+        self.waiting.drain(..)
+    }
+
     /// What a look at the running scripts shows: one that has run for a while is known.
     pub(super) fn look(&mut self, now: Nanos) {
         self.is_known |= self.first.is_some_and(|first| now - first >= LONG);
@@ -126,7 +131,7 @@ mod tests {
     const RULES: Rules = Rules { need: 200, most: 320, queue: 2, patience: 60 * SECOND };
 
     fn came(born: Nanos) -> Request {
-        Request { kind: Kind::Script, born, work: 1, pause: 0 }
+        Request { kind: Kind::Script, born, work: 1, pause: 0, again: false }
     }
 
     #[test]

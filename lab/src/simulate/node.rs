@@ -139,7 +139,7 @@ impl Node {
             Kind::Script if self.gate.enters(self.now) => self.processors.start(request),
             Kind::Script if self.gate.queue(request) => tally.queues(),
             Kind::Script => {
-                tally.refuses(self.now);
+                tally.refuses(&request, self.now);
                 return Answer::Full;
             }
             Kind::File => self.serve(request),
@@ -208,14 +208,16 @@ impl Node {
         if state != State::Dead {
             return 0;
         }
-        let lost = self.processors.jobs() + self.pausing.len() as u64 + self.gate.waiting() + self.files.len() as u64;
         tally.waiting -= self.gate.waiting();
-        tally.loses(lost, self.now);
-        self.processors.clear();
-        self.pausing.clear();
-        self.files.clear();
-        self.gate = Gate::new(self.rules, self.machine.room);
-        lost
+        let pausing = self.pausing.drain().map(|due| due.request);
+        let all = self.processors.drain().chain(pausing).chain(self.gate.drain()).chain(self.files.drain(..));
+        all.map(|request| tally.loses(&request, self.now)).count() as u64
+    }
+
+    /// How many requests it has.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        self.processors.jobs() + self.pausing.len() as u64 + self.gate.waiting() + self.files.len() as u64
     }
 
     fn serve(&mut self, request: Request) {
@@ -244,9 +246,9 @@ impl Node {
     /// Turns away those who have waited too long, and starts those for whom there is memory. Returns how many were turned away.
     fn admit(&mut self, tally: &mut Tally) -> u64 {
         let mut late = 0;
-        while self.gate.take_late(self.now).is_some() {
+        while let Some(request) = self.gate.take_late(self.now) {
             tally.waiting -= 1;
-            tally.refuses(self.now);
+            tally.refuses(&request, self.now);
             late += 1;
         }
         while let Some(request) = self.gate.admit(self.now) {

@@ -86,6 +86,10 @@ pub(crate) struct SimulateOptions {
     #[arg(long, value_name = "SHARE", default_value = "0.7", value_parser = positive, help_heading = "Requests")]
     load: f64,
 
+    /// Clients who ask for scripts, one after the other, besides the requests of --rate; with --files 1 those are files alone
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(..=1_000_000), help_heading = "Requests")]
+    clients: u32,
+
     /// How the rate changes
     #[arg(long, value_enum, default_value = "constant", help_heading = "Requests")]
     curve: Shape,
@@ -122,19 +126,22 @@ pub(crate) struct SimulateOptions {
 
 const EXAMPLES: &str = "\
 Examples:
-  tsubame-lab simulate                                        three nodes, 70 % loaded, for ten minutes
+  tsubame-lab simulate                       three nodes, 70 % loaded, for ten minutes
   tsubame-lab simulate --unequal 1=0.25 --balance roundrobin,leastconn
-                                                              one of three machines is a small one: does the agent help?
-  tsubame-lab simulate --nodes 40 --rate 9000 --curve day --duration 24h
-                                                              are 40 nodes enough for this evening's rate?
-  tsubame-lab simulate --curve crowd --crowd 4 --die 2@5m+1m   a crowd comes, and then a machine dies
-  tsubame-lab simulate --nodes 3 --cores 2 --memory 1g --script-memory 200m --script-cpu 1ms --script-time 2s \\
-    --times constant --files 0.5 --rate 8                     three small machines, as `run fleet` measures them
+                                             a small machine among three: does the agent help?
+  tsubame-lab simulate --nodes 4 --rate 2000 --curve day --duration 24h
+                                             are four enough for this evening's rate? (minutes)
+  tsubame-lab simulate --curve crowd --crowd 4 --die 2@5m+1m
+                                             a crowd comes, and a machine dies
+  tsubame-lab simulate --cores 1 --memory 1g --script-memory 200m --script-time 1s \\
+    --times constant --files 1 --rate 90 --clients 24
+                                             three small machines, and 24 clients for scripts
 
-Every column has the same requests: without and with the agents of the nodes (mod_agent). Two million requests take
-some seconds. 3 000 nodes of 24 cores get half a million requests a second, so give them a --duration of seconds or a
-minute: a day of 24 hours is for small fleets and small rates.
-What it leaves out: networks, disks, caches, the kernel, and the balancer's own time (lab/README.md).";
+Columns stand beside each other: without and with the agents of the nodes (mod_agent).
+A million requests take about a second. 3 000 nodes of 24 cores get two million of them a
+second, so give such a fleet a --duration of some seconds, or squeeze its day into a minute;
+a day of 24 hours is for a few nodes.
+Networks, disks, caches, the kernel and the balancer's own time are left out (lab/README.md).";
 
 /// What happens to some nodes, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +182,7 @@ impl SimulateOptions {
                 },
                 curve: Curve::of(self.curve, rate, self.crowd, duration),
                 mix,
+                clients: self.clients as usize,
                 seed: self.seed,
                 duration,
                 changes: self.changes(agent)?,

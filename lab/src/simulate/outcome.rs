@@ -14,6 +14,8 @@ pub(super) struct Outcome {
     pub(super) agent: bool,
     pub(super) arrived: u64,
     pub(super) completed: u64,
+    /// Completed scripts in a second.
+    pub(super) scripts_per_second: f64,
     /// Answered with a 503.
     pub(super) refused: u64,
     /// Without an answer, or with one that came too late.
@@ -65,6 +67,7 @@ impl Outcome {
             agent: scenario.agent,
             arrived: tally.arrived,
             completed: tally.completed(),
+            scripts_per_second: tally.scripts.histogram.len() as f64 * SECOND as f64 / time,
             refused: tally.refused,
             lost: tally.lost,
             unfinished: tally.present,

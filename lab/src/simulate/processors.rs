@@ -54,14 +54,18 @@ impl Processors {
     }
 
     pub(super) fn start(&mut self, request: Request) {
-        self.jobs.push(Due { at: self.clock + request.work.max(1) * PARTS, request });
+        self.jobs.push(Due { at: self.clock.saturating_add(request.work.max(1).saturating_mul(PARTS)), request });
     }
 
     /// In what time the next job is done, if no other starts.
     pub(super) fn next(&self) -> Option<Nanos> {
         let left = self.jobs.peek()?.at.saturating_sub(self.clock);
         let jobs = self.jobs();
-        Some(if jobs > self.count { (left * jobs).div_ceil(self.count * PARTS) } else { left.div_ceil(PARTS) })
+        Some(if jobs > self.count {
+            left.saturating_mul(jobs).div_ceil(self.count * PARTS)
+        } else {
+            left.div_ceil(PARTS)
+        })
     }
 
     /// A job that is done.
@@ -70,9 +74,9 @@ impl Processors {
         self.jobs.pop().map(|job| job.request)
     }
 
-    /// Forgets all jobs.
-    pub(super) fn clear(&mut self) {
-        self.jobs.clear();
+    /// Gives up all jobs.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Request> {
+        self.jobs.drain().map(|job| job.request)
     }
 }
 
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     fn job(work: Nanos) -> Request {
-        Request { kind: Kind::File, born: 0, work, pause: 0 }
+        Request { kind: Kind::File, born: 0, work, pause: 0, again: false }
     }
 
     #[test]

@@ -25,4 +25,6 @@ pub(super) struct Request {
     pub(super) work: Nanos,
     /// For scripts: the time after that, in which they need memory, and no processor.
     pub(super) pause: Nanos,
+    /// Whether a client asks who then asks again, and so on.
+    pub(super) again: bool,
 }

@@ -9,9 +9,10 @@ use crate::screen::text::{figure, grouped};
 /// A figure's name, and how it is written.
 type Row = (&'static str, fn(&Outcome) -> String);
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 18] = [
     ("requests", |outcome| count(outcome.arrived)),
     ("completed", |outcome| count(outcome.completed)),
+    ("scripts completed per second", |outcome| figure(outcome.scripts_per_second)),
     ("refused (503)", |outcome| count(outcome.refused)),
     ("lost", |outcome| count(outcome.lost)),
     ("not finished at the end", |outcome| count(outcome.unfinished)),

@@ -1,11 +1,17 @@
 //! What happened to the requests.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use hdrhistogram::Histogram;
 
 use super::request::{Kind, Nanos, Request, SECOND};
 
 /// The longest latency that is told apart: an hour.
 const LONGEST: Nanos = 3600 * SECOND;
+
+/// How long a client waits after a failure until it asks again.
+const MOMENT: Nanos = SECOND / 10;
 
 /// Counts and latencies of a whole fleet.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(super) struct Tally {
     pub(super) present: u64,
     pub(super) presence: u128,
     changed: Nanos,
+    /// When clients ask again.
+    pub(super) returns: BinaryHeap<Reverse<Nanos>>,
 }
 
 /// The answered requests of one kind.
@@ -48,8 +56,10 @@ impl Latencies {
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
+    /// Nothing yet; so many clients ask at once.
+    pub(super) fn new(clients: usize) -> Self {
         Self {
+            returns: std::iter::repeat_n(Reverse(0), clients).collect(),
             arrived: 0,
             lost: 0,
             refused: 0,
@@ -85,9 +95,9 @@ impl Tally {
     pub(super) fn answers(&mut self, request: &Request, now: Nanos, patience: Nanos) {
         let latency = now - request.born;
         if latency > patience {
-            return self.loses(1, now);
+            return self.loses(request, now);
         }
-        self.leaves(1, now);
+        self.leaves(request, now, 0);
         let latencies = match request.kind {
             Kind::Script => &mut self.scripts,
             Kind::File => &mut self.files,
@@ -96,14 +106,14 @@ impl Tally {
         latencies.sum += u128::from(latency);
     }
 
-    pub(super) fn refuses(&mut self, now: Nanos) {
-        self.leaves(1, now);
+    pub(super) fn refuses(&mut self, request: &Request, now: Nanos) {
+        self.leaves(request, now, MOMENT);
         self.refused += 1;
     }
 
-    pub(super) fn loses(&mut self, requests: u64, now: Nanos) {
-        self.leaves(requests, now);
-        self.lost += requests;
+    pub(super) fn loses(&mut self, request: &Request, now: Nanos) {
+        self.leaves(request, now, MOMENT);
+        self.lost += 1;
     }
 
     /// A request begins to wait for memory.
@@ -112,8 +122,11 @@ impl Tally {
         self.most_waiting = self.most_waiting.max(self.waiting);
     }
 
-    fn leaves(&mut self, requests: u64, now: Nanos) {
+    fn leaves(&mut self, request: &Request, now: Nanos, rest: Nanos) {
         self.advance(now);
-        self.present -= requests;
+        self.present -= 1;
+        if request.again {
+            self.returns.push(Reverse(now + rest));
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::arrivals::{Curve, Mix, Shape, Spread};
 use super::balancer::Balance;
 use super::fleet::{Change, Ended, Scenario, simulate};
 use super::gate::Rules;
-use super::node::{Machine, State};
+use super::node::{Machine, Node, State};
 use super::outcome::Outcome;
 use super::request::{Nanos, SECOND};
 
@@ -27,6 +27,7 @@ fn one_node(machine: Machine, files: bool, rate: f64) -> Scenario {
             script_pause: 10 * MS,
             spread: Spread::Exponential,
         },
+        clients: 0,
         seed: 7,
         duration,
         changes: Vec::new(),
@@ -94,13 +95,14 @@ fn troubled(balance: Balance, agent: bool) -> Scenario {
             script_pause: 200 * MS,
             spread: Spread::Exponential,
         },
+        clients: 10,
         seed: 11,
         duration: 120 * SECOND,
         changes: vec![
-            change(20, 0, State::Dead),
-            change(35, 0, State::Serving),
             change(45, 1, State::Frozen),
             change(55, 1, State::Serving),
+            change(58, 0, State::Dead),
+            change(70, 0, State::Serving),
             change(80, 2, State::Draining),
             change(85, 2, State::Closed),
             change(100, 2, State::Serving),
@@ -121,9 +123,11 @@ const ALL: [(Balance, bool); 4] = [
 fn no_request_is_forgotten() {
     for (balance, agent) in ALL {
         let scenario = troubled(balance, agent);
-        let outcome = Outcome::of(&scenario, &simulate(&scenario));
+        let ended = simulate(&scenario);
+        let outcome = Outcome::of(&scenario, &ended);
         let Outcome { arrived, completed, refused, lost, unfinished, .. } = outcome;
         assert_eq!(arrived, completed + refused + lost + unfinished, "{balance:?}, {agent}");
+        assert_eq!(unfinished, ended.nodes.iter().map(Node::held).sum::<u64>(), "{balance:?}, {agent}");
         assert!(completed > 0 && refused > 0 && lost > 0, "all of them happen: {outcome:?}");
         assert!(balance == Balance::Leastconn || outcome.redispatched > 0, "{outcome:?}");
     }
@@ -141,6 +145,18 @@ fn little_s_law_holds() {
 }
 
 #[test]
+fn clients_who_ask_again_keep_all_places_busy() {
+    // Three places, ten clients, 10 ms: 300 scripts a second, and each of them waits for the nine others.
+    let machine = Machine { cores: 1, room: 3, workers: None };
+    let scenario = Scenario { clients: 10, ..one_node(machine, true, 1.0) };
+    let scenario = Scenario { duration: 1000 * SECOND, ..scenario };
+    let Ended { tally, .. } = simulate(&scenario);
+    let scripts = tally.scripts.histogram.len();
+    assert_near(scripts as f64 / 1000.0, 300.0, 0.01, "scripts per second");
+    assert_near(mean(tally.scripts.sum, scripts), 10.0 / 300.0, 0.01, "seconds of a script");
+}
+
+#[test]
 fn the_same_seed_has_the_same_result() {
     for (balance, agent) in ALL {
         let outcome = |seed| {
@@ -154,7 +170,8 @@ fn the_same_seed_has_the_same_result() {
 
 #[test]
 fn both_columns_have_the_same_requests() {
-    let arrived = ALL.map(|(balance, agent)| simulate(&troubled(balance, agent)).tally.arrived);
+    let requests = |(balance, agent)| Scenario { clients: 0, ..troubled(balance, agent) };
+    let arrived = ALL.map(|one| simulate(&requests(one)).tally.arrived);
     assert_eq!(arrived, [arrived[0]; 4]);
 }
 
