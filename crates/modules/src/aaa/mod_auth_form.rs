@@ -375,6 +375,10 @@ async fn log_out(request: &mut Request) -> HandlerResult {
     let realm = auth_name(request).unwrap_or_default();
     remember(request, &realm, None, dir).await;
     no_store(request);
+    if mod_session::is_lost(request) {
+        // The session goes on, and the user must not believe anything else. Apache says that it is over.
+        return HandlerResult::Status(503);
+    }
     match lead_to(request, dir.logout.get(), "AH02343: Can't evaluate logout expression") {
         Some(302) => HandlerResult::Status(307),
         Some(status) => HandlerResult::Status(status),

@@ -39,6 +39,7 @@ pub(crate) static MODULE: Module = Module {
             Order::Middle,
             ResponseHook::Later { claims: is_failed_login, run: |request, _| Box::pin(count_failed_login(request)) },
         ),
+        Hook::ResponseFields(Order::ReallyLast, ResponseHook::Now(reserve_bytes)),
         Hook::Log(Order::Middle, count_bytes),
     ],
 };
@@ -65,6 +66,9 @@ const CLIENTS_MAX: usize = 64 << 20;
 /// the table, the time that one costs in nanoseconds, and the key in the store.
 const LOGINS: &str = "client-limit-logins";
 const BYTES: &str = "client-limit-bytes";
+
+/// The note with the bytes that were counted before they were sent.
+const RESERVED: &str = "client-limit-reserved";
 
 /// The note with the rules that were asked: a request counts once, wherever internal redirects lead it.
 const ASKED: &str = "client-limit-asked";
@@ -218,7 +222,7 @@ fn remember(request: &mut Request, note: &'static str, word: &str) {
 
 /// What tells a limit from others. A line with another rate is another limit, which nobody owes anything yet.
 fn limit(hasher: &RandomState, rule: &Rule) -> u64 {
-    hasher.hash_one((rule.origin.file(), rule.origin.line, rule.rate))
+    hasher.hash_one((rule.origin.file(), rule.origin.line, rule.rate, rule.counted, rule.by.text()))
 }
 
 /// Whether a request has counted for a rule already, before an internal redirect or in an earlier phase.
@@ -244,7 +248,7 @@ fn name(request: &Request, by: &By) -> Result<Option<String>, String> {
             Ok(by.part_of(address).map(|part| part.to_string()))
         }
         By::User => Ok(request.login.user.clone()),
-        By::Value(expr) => {
+        By::Value(expr, _) => {
             let value = server::evaluate_string(request, expr).map_err(|why| why.to_string())?;
             Ok(Some(value).filter(|value| !value.is_empty()))
         }
@@ -295,12 +299,36 @@ async fn count_failed_login(request: &mut Request) {
     }
 }
 
-/// Counts what was sent.
+/// Counts what will be sent, as far as that is known: other requests of the client are asked meanwhile.
+fn reserve_bytes(request: &mut Request, _: bool) {
+    if words(request, BYTES).next().is_none() || request.is_hypothetical() || request.is_subrequest() {
+        return;
+    }
+    let length = request.response.headers_out.get("Content-Length").and_then(|digits| digits.parse().ok());
+    let length = length.filter(|_| !request.data.header_only && request.response.status() != 429);
+    charge_bytes(request, length.unwrap_or(0));
+    request.notes.set(RESERVED, length.unwrap_or(0).to_string());
+}
+
+/// Counts what was sent. Being refused costs nothing.
 fn count_bytes(request: &mut Request) {
+    let reserved: i64 = request.notes.get(RESERVED).and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let is_refused = request.response.status() == 429;
+    let sent = if is_refused { 0 } else { i64::try_from(request.account.sent.bytes).unwrap_or(i64::MAX) };
+    charge_bytes(request, sent - reserved);
+}
+
+/// Charges a client for so many bytes, or gives them back.
+fn charge_bytes(request: &Request, bytes: i64) {
     let Some((table, _)) = CLIENTS_OF_SERVER.get() else { return };
-    let sent = u32::try_from(request.account.sent.bytes).unwrap_or(u32::MAX);
     for Charged { key, each, .. } in words(request, BYTES).filter_map(Charged::read) {
-        table.charge(key, each.saturating_mul(sent), monotonic());
+        let nanos = each.as_nanos().saturating_mul(bytes.unsigned_abs().into());
+        let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        match bytes {
+            0 => {}
+            1.. => table.charge(key, cost, monotonic()),
+            _ => table.refund(key, cost),
+        }
     }
 }
 
@@ -339,10 +367,10 @@ mod tests {
             ("ClientLimit 1M/s burst=20M of=bytes", ""),
             (
                 "ClientLimit 1G/s of=bytes",
-                "ClientLimit: '1G/s' is no rate, such as 500K/s, 100M/min or 2G/d, up to 100M/s and 4G of any time",
+                "ClientLimit: '1G/s' is no rate, such as 500K/s, 100M/min or 2G/d, up to 100M/s and 3G/d",
             ),
             ("ClientLimit ten", "ClientLimit: 'ten' is no rate, such as 10/s, 100/min, 1000/h or 5000/d"),
-            ("ClientLimit 1/s burst=0", "ClientLimit: 'burst=0' is not a number from 1 on"),
+            ("ClientLimit 1/s burst=0", "ClientLimit: 'burst=0' is not a number from 1 to 4294967295"),
             (
                 "ClientLimit 1/s by=me",
                 "ClientLimit: 'by=me' is neither address, network, user nor an expression like %{HTTP:X-Key}",

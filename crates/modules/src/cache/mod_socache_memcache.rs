@@ -1,7 +1,7 @@
 //! A cache in servers of memcached, `memcache:HOST[:PORT][,…]`.
 //!
 //! Apache manual: mod_socache_memcache; messages measured on 2.4.71. The protocol is memcached's text protocol
-//! (`protocol.txt`), of which three commands and their replies are needed.
+//! (`protocol.txt`), of which a few commands and their replies are needed.
 
 use std::io;
 use std::sync::Arc;
@@ -65,6 +65,19 @@ impl Memcache {
             reply => Ok(reply),
         }
     }
+
+    /// Stores an object with this command.
+    async fn store(&self, verb: &str, key: &[u8], object: &[u8], lifetime: Duration) -> io::Result<Reply> {
+        let name = name_of(key);
+        let seconds = match lifetime.as_secs().max(1) {
+            relative @ ..=RELATIVE_MAX => relative,
+            longer => sys::time::realtime().as_secs().saturating_add(longer),
+        };
+        let mut command = format!("{verb} {name} 0 {seconds} {}\r\n", object.len()).into_bytes();
+        command.extend(object);
+        command.extend(b"\r\n");
+        self.command(&name, &command).await
+    }
 }
 
 impl ObjectCache for Memcache {
@@ -80,17 +93,11 @@ impl ObjectCache for Memcache {
     }
 
     fn put<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<()>> {
-        Box::pin(async move {
-            let name = name_of(key);
-            let seconds = match lifetime.as_secs().max(1) {
-                relative @ ..=RELATIVE_MAX => relative,
-                longer => sys::time::realtime().as_secs().saturating_add(longer),
-            };
-            let mut command = format!("set {name} 0 {seconds} {}\r\n", object.len()).into_bytes();
-            command.extend(&object);
-            command.extend(b"\r\n");
-            self.command(&name, &command).await.map(drop)
-        })
+        Box::pin(async move { self.store("set", key, &object, lifetime).await.map(drop) })
+    }
+
+    fn replace<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<bool>> {
+        Box::pin(async move { Ok(self.store("replace", key, &object, lifetime).await? == Reply::Done) })
     }
 
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>> {
@@ -104,8 +111,10 @@ impl ObjectCache for Memcache {
 /// A reply to one of our commands.
 #[derive(Debug, PartialEq, Eq)]
 enum Reply {
-    /// To `set` and `delete`.
+    /// To `set`, `replace` and `delete`.
     Done,
+    /// To `replace`: there is no object to replace.
+    NotStored,
     /// To `get`: there is no object.
     None,
     /// To `get`: the name of the object, and the object.
@@ -122,6 +131,7 @@ fn reply(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
     let used = bytes.len() - rest.len();
     let reply = match text {
         b"STORED" | b"DELETED" | b"NOT_FOUND" => Reply::Done,
+        b"NOT_STORED" => Reply::NotStored,
         b"END" => Reply::None,
         b"SERVER_ERROR object too large for cache" => Reply::TooLarge,
         _ => match text.strip_prefix(b"VALUE ") {
@@ -158,6 +168,7 @@ mod tests {
         for (bytes, expected) in [
             ("STORED\r\n", Reply::Done),
             ("NOT_FOUND\r\n", Reply::Done),
+            ("NOT_STORED\r\n", Reply::NotStored),
             ("END\r\n", Reply::None),
             ("VALUE k 0 0\r\n\r\nEND\r\n", object("")),
             ("VALUE k 0 4\r\na\r\nb\r\nEND\r\n", object("a\r\nb")),

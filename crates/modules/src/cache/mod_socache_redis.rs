@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use conf::directive::Args::{Flag, Take1};
-use conf::{Allowed, Directive, ModuleInfo, Setting, on_or_off, row, settings};
+use conf::error::Phase;
+use conf::{Allowed, Context, Directive, Error, ModuleInfo, Setting, on_or_off, row, settings};
 use server::module::{Debit, ObjectCache, Opening, SharedCache, Spends};
-use server::{Hook, Module, Waiting};
+use server::{Draft, Hook, Module, Waiting};
 use upstream::TlsSettings;
 
 use super::object_servers::{
@@ -25,17 +26,17 @@ pub(crate) static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::SharedCache(&CACHE)],
+    hooks: &[Hook::SharedCache(&CACHE), Hook::Check(examine)],
 };
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("RedisConnPoolTTL", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut RedisServer| &mut s.ttl, time))), "15s", "TTL used for the connection pool with the Redis server(s)"),
     row("RedisTimeout", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut RedisServer| &mut s.timeout, time))), "5s", "R/W timeout used for the connection with the Redis server(s)").differs("Counts from the request to the end of the answer. `0` is the default; Apache can use no server then."),
-    row("RedisTLS", Allowed::SERVER, Flag(|c, on| c.server_set(|s: &mut RedisServer| &mut s.tls, on)), on_or_off(false), "Whether connections to Redis are encrypted"),
-    row("RedisCACertificateFile", Allowed::SERVER, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.ca_file, file) }), "those that the system trusts", "The certificates of authorities (PEM) that Redis's certificate may come from"),
-    row("RedisUser", Allowed::SERVER, Take1(|c, v| c.server_set(|s: &mut RedisServer| &mut s.user, v.to_string())), "the default user of Redis", "The user of Redis (ACL) to log in as"),
-    row("RedisPasswordFile", Allowed::SERVER, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.password_file, file) }), "", "The file whose first line is the password for Redis"),
+    row("RedisTLS", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut RedisServer| &mut s.tls, on)), on_or_off(false), "Whether connections to Redis are encrypted"),
+    row("RedisCACertificateFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.ca_file, file) }), "those that the system trusts", "The certificates of authorities (PEM) that Redis's certificate may come from"),
+    row("RedisUser", Allowed::GLOBAL, Take1(|c, v| c.server_set(|s: &mut RedisServer| &mut s.user, v.to_string())), "the default user of Redis", "The user of Redis (ACL) to log in as"),
+    row("RedisPasswordFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.password_file, file) }), "", "The file whose first line is the password for Redis"),
 ];
 
 static CACHE: SharedCache =
@@ -75,20 +76,45 @@ fn open(opening: &Opening<'_>) -> io::Result<Arc<dyn ObjectCache>> {
     let list = addresses(opening.argument.unwrap_or_default(), PORT).ok_or(io::ErrorKind::InvalidInput)?;
     let conf = opening.host.settings.get::<RedisServer>();
     let timeout = Some(conf.timeout()).filter(|time| !time.is_zero()).unwrap_or(TIMEOUT);
-    let tls = conf.tls().then(|| crate::trusted::client(conf.ca_file.get().map(String::as_str))).transpose()?;
+    let beginning = beginning(opening.server.main().settings.get::<RedisServer>()).map_err(io::Error::other)?;
+    Ok(Arc::new(Redis(Servers::new(list, timeout, conf.ttl(), beginning))))
+}
+
+/// Finds out whether connections can begin as the configuration says.
+fn examine(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+    let conf = draft.main.get::<RedisServer>();
+    let lost = [
+        ("RedisCACertificateFile", conf.ca_file.origin(), "RedisTLS on", !conf.tls()),
+        ("RedisUser", conf.user.origin(), "RedisPasswordFile", conf.password_file.get().is_none()),
+    ];
+    for (name, origin, other, is_lost) in lost {
+        if let (Some(origin), true) = (origin, is_lost) {
+            return Err(Error::at(Phase::Check, origin, format!("{name} has no effect without {other}")));
+        }
+    }
+    let origin = conf.password_file.origin().or(conf.ca_file.origin());
+    beginning(conf).map(drop).map_err(|why| match origin {
+        Some(origin) => Error::at(Phase::Check, origin, why),
+        None => Error::check(why),
+    })
+}
+
+/// How connections begin. `Err`: what is wrong with a file.
+fn beginning(conf: &RedisServer) -> Result<Beginning, String> {
+    let tls = conf.tls().then(|| crate::trusted::client(conf.ca_file.get().map(String::as_str))).transpose();
+    let tls = tls.map_err(|error| format!("RedisCACertificateFile {}", sys::describe(&error)))?;
     let tls = tls.map(|config| Arc::new(TlsSettings::new(config, Box::new(|_, _| Ok(())))));
-    Ok(Arc::new(Redis(Servers::new(list, timeout, conf.ttl(), Beginning { tls, login: login(conf)? }))))
+    Ok(Beginning { tls, login: login(conf)? })
 }
 
 /// The command to log in with, if there is a password.
-fn login(conf: &RedisServer) -> io::Result<Option<Login>> {
+fn login(conf: &RedisServer) -> Result<Option<Login>, String> {
     let Some(file) = conf.password_file.get() else { return Ok(None) };
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        io::Error::new(error.kind(), format!("RedisPasswordFile {file}: {}", sys::describe(&error)))
-    })?;
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("RedisPasswordFile {file}: {}", sys::describe(&error)))?;
     let password = text.lines().next().unwrap_or_default();
     if password.is_empty() {
-        return Err(io::Error::other(format!("RedisPasswordFile {file}: its first line is empty")));
+        return Err(format!("RedisPasswordFile {file}: its first line is empty"));
     }
     let words = [Some("AUTH"), conf.user.get().map(String::as_str), Some(password)];
     let words: Vec<&[u8]> = words.into_iter().flatten().map(str::as_bytes).collect();
@@ -115,6 +141,15 @@ impl Redis {
             reply => Ok(reply),
         }
     }
+
+    /// Stores an object, under a condition if there is one.
+    async fn store(&self, key: &[u8], object: &[u8], lifetime: Duration, only: Option<&[u8]>) -> io::Result<Reply> {
+        let name = name_of(key);
+        let milliseconds = lifetime.as_millis().max(1).to_string();
+        let words =
+            [Some(&b"SET"[..]), Some(name.as_bytes()), Some(object), Some(b"PX"), Some(milliseconds.as_bytes()), only];
+        self.command(&name, &words.into_iter().flatten().collect::<Vec<_>>()).await
+    }
 }
 
 impl ObjectCache for Redis {
@@ -129,11 +164,12 @@ impl ObjectCache for Redis {
     }
 
     fn put<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<()>> {
-        Box::pin(async move {
-            let name = name_of(key);
-            let milliseconds = lifetime.as_millis().max(1).to_string();
-            self.command(&name, &[b"SET", name.as_bytes(), &object, b"PX", milliseconds.as_bytes()]).await.map(drop)
-        })
+        Box::pin(async move { self.store(key, &object, lifetime, None).await.map(drop) })
+    }
+
+    fn replace<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<bool>> {
+        // Only if the key exists.
+        Box::pin(async move { Ok(self.store(key, &object, lifetime, Some(b"XX")).await? == Reply::Done) })
     }
 
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>> {
@@ -143,6 +179,7 @@ impl ObjectCache for Redis {
         })
     }
 
+    // A request whose answer was lost with an old connection is sent again: somebody may pay twice for it, never less than once.
     fn debit<'a>(&'a self, key: &'a [u8], debit: Debit) -> Waiting<'a, io::Result<Duration>> {
         Box::pin(async move {
             let name = name_of(key);
@@ -179,7 +216,7 @@ enum Reply {
     Done,
     /// To `DEL`: so many objects were removed. To `EVAL`: what the script returns.
     Number(u64),
-    /// To `GET`.
+    /// To `GET`; none also to `SET` whose condition does not hold.
     Object(Option<Bytes>),
     /// Why the server refuses.
     Error(String),
@@ -191,7 +228,7 @@ fn reply(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
     let reply = match text.split_first() {
         Some((b'+', _)) => Reply::Done,
         Some((b':', digits)) => Reply::Number(number(digits).ok_or_else(|| broken("its number is none"))?),
-        Some((b'-', why)) => Reply::Error(String::from_utf8_lossy(why).escape_debug().to_string()),
+        Some((b'-', why)) => Reply::Error(kind_of_error(why)),
         Some((b'$', b"-1")) => Reply::Object(None),
         Some((b'$', digits)) => {
             let length = length(digits)?;
@@ -202,6 +239,13 @@ fn reply(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
         _ => return Err(broken("its reply is not one of Redis")),
     };
     Ok(Some((reply, used)))
+}
+
+/// The first word of an error, which is its kind. What follows may repeat what was sent, passwords and sessions too.
+fn kind_of_error(text: &[u8]) -> String {
+    let kind: String =
+        text.iter().take_while(|byte| byte.is_ascii_uppercase()).take(32).copied().map(char::from).collect();
+    format!("it answers with the error {}", if kind.is_empty() { "of no kind" } else { &kind })
 }
 
 #[cfg(test)]
@@ -218,7 +262,8 @@ mod tests {
             ("$-1\r\n", Reply::Object(None)),
             ("$0\r\n\r\n", object("")),
             ("$4\r\na\r\nb\r\n", object("a\r\nb")),
-            ("-ERR no\r\n", Reply::Error("ERR no".into())),
+            ("-ERR no\r\n", Reply::Error("it answers with the error ERR".into())),
+            ("-no\r\n", Reply::Error("it answers with the error of no kind".into())),
         ] {
             assert_eq!(reply(bytes.as_bytes()).expect(bytes), Some((expected, bytes.len())));
             assert!((0..bytes.len()).all(|end| reply(&bytes.as_bytes()[..end]).expect(bytes).is_none()), "{bytes}");
@@ -245,7 +290,9 @@ mod tests {
             ("RedisTimeout 500ms\nRedisConnPoolTTL 1h", ""),
             ("RedisTimeout x", "RedisTimeout has wrong format"),
             ("RedisConnPoolTTL 2h", "RedisConnPoolTTL can only be 0 or up to one hour."),
-            ("RedisTLS on\nRedisCACertificateFile ca.pem\nRedisUser tsubame\nRedisPasswordFile redis.password", ""),
+            ("RedisTLS on", ""),
+            ("RedisCACertificateFile ca.pem", "RedisCACertificateFile has no effect without RedisTLS on"),
+            ("RedisUser tsubame", "RedisUser has no effect without RedisPasswordFile"),
         ]);
     }
 }

@@ -174,7 +174,7 @@ impl Servers {
         let answer = release_worker(timeout_at(deadline, server.answer(self, request, read, deadline))).await;
         let answer = answer.unwrap_or_else(|late| Err(late.into()));
         answer.map_err(|error| {
-            if error.kind() != io::ErrorKind::InvalidData {
+            if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::ResourceBusy) {
                 let until = sys::time::monotonic() + LEFT_ALONE;
                 server.left_alone.store(until.as_millis() as u64, Ordering::Relaxed);
             }
@@ -185,7 +185,8 @@ impl Servers {
 
 impl ObjectServer {
     async fn answer<T>(&self, all: &Servers, request: &[u8], read: Read<T>, deadline: Instant) -> io::Result<T> {
-        let Some(_permit) = self.limit.permit(deadline).await else { return Err(io::ErrorKind::TimedOut.into()) };
+        // That says nothing about the server.
+        let Some(_permit) = self.limit.permit(deadline).await else { return Err(io::ErrorKind::ResourceBusy.into()) };
         if let Some(connection) = self.take(all.ttl) {
             match self.ask(connection, request, read).await {
                 // The server may have closed it just now. Every request may be repeated.

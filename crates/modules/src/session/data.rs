@@ -25,6 +25,11 @@ impl Session {
         self.entries.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether nothing is left of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Changes a value, or removes it.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
         self.put(name, value);

@@ -77,6 +77,11 @@ pub(crate) async fn load(request: &mut Request) -> Option<Session> {
     load_by(request, &slots).await
 }
 
+/// Whether the session of a request could not be read.
+pub(crate) fn is_lost(request: &Request) -> bool {
+    request.notes.get(LOST).is_some()
+}
+
 async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> {
     let dir = slots.get::<SessionDir>();
     if !dir.enabled() || request.notes.get(LOST).is_some() {
@@ -97,7 +102,13 @@ async fn load_by(request: &mut Request, slots: &SettingsMap) -> Option<Session> 
     if let Some(session) = earlier(request, slots) {
         return Some(session);
     }
-    let text = if mod_session_socache::is_configured(slots) && !mod_session_cookie::is_configured(slots) {
+    if mod_session_socache::is_configured(slots) && mod_session_cookie::is_configured(slots) {
+        let text = "SessionCookieName and SessionSocacheCookieName are both set here, session not loaded:";
+        request.log("session", Level::Error, format!("{text} {uri}"));
+        request.notes.set(LOST, "1");
+        return None;
+    }
+    let text = if mod_session_socache::is_configured(slots) {
         mod_session_socache::read(request, slots).await.map(Some)
     } else {
         match mod_session_cookie::read(request, slots) {
@@ -250,6 +261,10 @@ async fn save_by(request: &mut Request, slots: &SettingsMap) {
         false => mod_session_dbd::write(request, slots, text, &session, max_age).await,
     };
     if saved.is_err() {
+        if mod_session_socache::is_configured(slots) && session.is_empty() {
+            // Nobody may believe that a session is over which goes on.
+            request.fails_closed();
+        }
         let text = format!("AH01822: error while saving the session, session not saved: {}", request.data.uri);
         request.log("session", Level::Error, text);
     }

@@ -45,6 +45,14 @@ const DIRECTIVES: &[Directive] = &[
 const USER: &str = "session-socache";
 /// Whether the cookie is hidden from others by default.
 const REMOVE: bool = true;
+/// The longest session, in bytes: requests read all of it.
+const SIZE_MAX: usize = 16 * 1024;
+/// How long the key that a session had before its last change still leads to it: other requests of the client are under way.
+const GRACE: Duration = Duration::from_secs(10);
+/// How many changes may follow each other so.
+const CHANGES_MAX: usize = 4;
+/// What precedes the key to which an old one leads; no session begins so.
+const LEADS: &str = ">";
 /// How long a session without an end is kept after its last change.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -99,20 +107,28 @@ pub(super) fn is_configured(slots: &SettingsMap) -> bool {
 pub(super) async fn read(request: &mut Request, slots: &SettingsMap) -> Result<String, Lost> {
     let dir = slots.get::<SocacheSessionDir>();
     let Some((name, _)) = dir.cookie.get() else { return Ok(String::new()) };
-    let key = take(request, name, dir.remove());
+    let mut key = take(request, name, dir.remove());
     if !is_key(&key) {
         return Ok(String::new());
     }
     let cache = cache(request)?;
-    let found = cache.get(&stored_under(&key)).await.map_err(|error| lost(request, &key, &error))?;
-    let text = found.and_then(|bytes| String::from_utf8(bytes.into()).ok());
-    if text.is_some() {
-        request.notes.set(KEY, key);
+    for _ in 0..CHANGES_MAX {
+        let found = cache.get(&stored_under(name, &key)).await.map_err(|error| lost(request, &key, &error))?;
+        let found = found.filter(|bytes| bytes.len() <= SIZE_MAX);
+        let Some(text) = found.and_then(|bytes| String::from_utf8(bytes.into()).ok()) else { break };
+        match text.strip_prefix(LEADS) {
+            Some(next) => key = next.to_string(),
+            None => {
+                request.notes.set(KEY, key);
+                return Ok(text);
+            }
+        }
     }
-    Ok(text.unwrap_or_default())
+    Ok(String::new())
 }
 
-/// Stores a session, and sends its key to the client.
+/// Stores a session, and sends its key to the client; or ends it, if nothing is left of it. A session that has ended meanwhile
+/// stays so.
 pub(super) async fn write(
     request: &mut Request,
     slots: &SettingsMap,
@@ -120,24 +136,49 @@ pub(super) async fn write(
     session: &Session,
     max_age: i64,
 ) -> Result<(), Lost> {
+    let Some(cookie @ (name, _)) = slots.get::<SocacheSessionDir>().cookie.get() else { return Ok(()) };
     if request.is_hypothetical() {
         return Ok(());
     }
+    if text.len() > SIZE_MAX {
+        let text = format!("a session of more than {SIZE_MAX} bytes is not stored");
+        request.log("session_socache", Level::Error, text);
+        return Err(Lost);
+    }
     let cache = cache(request)?;
+    let is_over = text.is_empty();
     let before = request.notes.get(KEY).map(str::to_string);
     // A changed session gets a new key: an intercepted one is soon useless.
-    let key = before.clone().filter(|_| !session.dirty && !text.is_empty()).unwrap_or_else(new_key);
-    if let Some(old) = before.filter(|old| *old != key) {
-        cache.remove(&stored_under(&old)).await.map_err(|error| lost(request, &old, &error))?;
+    let key = before.clone().filter(|_| !session.dirty).unwrap_or_else(new_key);
+    let under = stored_under(name, &key);
+    let stored = match &before {
+        Some(old) if is_over => cache.remove(&stored_under(name, old)).await.map(|()| true),
+        None if is_over => Ok(true),
+        Some(_) if !session.dirty => cache.replace(&under, text.into(), lifetime(session)).await,
+        Some(old) => succeed(&*cache, &stored_under(name, old), &key, &under, (text, lifetime(session))).await,
+        None => cache.put(&under, text.into(), lifetime(session)).await.map(|()| true),
+    };
+    if stored.map_err(|error| lost(request, &key, &error))? {
+        let sent = if is_over { "" } else { &key };
+        send(request, [Some(cookie), None], sent, max_age);
     }
-    let is_over = text.is_empty();
-    if !is_over {
-        let stored = cache.put(&stored_under(&key), text.into(), lifetime(session)).await;
-        stored.map_err(|error| lost(request, &key, &error))?;
-    }
-    let sent = if is_over { "" } else { &key };
-    send(request, [slots.get::<SocacheSessionDir>().cookie.get(), None], sent, max_age);
     Ok(())
+}
+
+/// Stores a session under a new key, to which the old one leads for a moment. `false`: the session has ended meanwhile.
+async fn succeed(
+    cache: &dyn ObjectCache,
+    old: &[u8],
+    key: &str,
+    under: &[u8],
+    (text, lifetime): (String, Duration),
+) -> io::Result<bool> {
+    cache.put(under, text.into(), lifetime).await?;
+    let goes_on = cache.replace(old, format!("{LEADS}{key}").into(), GRACE).await?;
+    if !goes_on {
+        cache.remove(under).await?;
+    }
+    Ok(goes_on)
 }
 
 /// How long a session is kept.
@@ -146,16 +187,18 @@ fn lifetime(session: &Session) -> Duration {
     rest.map_or(DAY, Duration::from_micros)
 }
 
-/// The name of a session in the cache. Whoever reads the cache's names does not learn the clients' keys.
-fn stored_under(key: &str) -> Vec<u8> {
-    let digest: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+/// The name of a session in the cache: cookies with different names have different sessions. Whoever reads the cache's names does not
+/// learn the clients' keys.
+fn stored_under(cookie: &str, key: &str) -> Vec<u8> {
+    let digest = Sha256::new().chain_update(cookie).chain_update("=").chain_update(key).finalize();
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{USER}:{digest}").into_bytes()
 }
 
 fn cache(request: &Request) -> Result<Arc<dyn ObjectCache>, Lost> {
     let named = request.vhost.settings.get::<SocacheSessionServer>().cache.get();
     named.and_then(NamedCache::shared).ok_or_else(|| {
-        request.log("session_socache", Level::Error, "there is no SessionSocache for this host".to_string());
+        request.log("session_socache", Level::Error, "there is no SessionSocache for this host");
         Lost
     })
 }

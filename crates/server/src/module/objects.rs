@@ -28,6 +28,16 @@ pub trait ObjectCache: Send + Sync {
     /// Stores an object under a key, for a while. `Err` of the kind `FileTooLarge`: there is no room for such an object.
     fn put<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<()>>;
 
+    /// Stores an object in the place of the one under a key. `false`: there is none any more, and nothing was stored.
+    fn replace<'a>(&'a self, key: &'a [u8], object: Bytes, lifetime: Duration) -> Waiting<'a, io::Result<bool>> {
+        Box::pin(async move {
+            match self.get(key).await? {
+                Some(_) => self.put(key, object, lifetime).await.map(|()| true),
+                None => Ok(false),
+            }
+        })
+    }
+
     /// Removes the object under a key, if there is one.
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>>;
 

@@ -11,7 +11,7 @@ use conf::{Origin, Refusal};
 use super::table::Rate;
 
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Counted {
     /// Each request.
     Requests,
@@ -34,8 +34,8 @@ pub(super) enum By {
     Network,
     /// The user who has logged in; strangers are not limited.
     User,
-    /// The value of an expression; requests for which that is empty are not limited.
-    Value(Arc<StringExpr>),
+    /// The value of an expression, and its text; requests for which the value is empty are not limited.
+    Value(Arc<StringExpr>, String),
 }
 
 /// A limit.
@@ -59,8 +59,8 @@ const UNITS: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_40
 /// The most requests of a unit of time, and the most bytes.
 const REQUESTS_MAX: u64 = 1_000_000;
 const BYTES_MAX: u64 = u32::MAX as u64;
-/// The least time that a byte may cost: shorter ones would be inexact. That is 100 MB a second.
-const BYTE_MIN: Duration = Duration::from_nanos(10);
+/// The least time that a byte may cost: shorter ones would be inexact. That is a little more than 100 MB a second.
+const BYTE_MIN: Duration = Duration::from_nanos(9);
 
 impl Rule {
     /// Reads the words of a line.
@@ -70,7 +70,10 @@ impl Rule {
     pub(super) fn read(words: &[String], origin: Origin, root: &str, options: Options) -> Result<Rule, Refusal> {
         let [rate, more @ ..] = words else { return Err(Refusal::missing("ClientLimit takes a rate, such as 10/s")) };
         // What is counted decides how the rate is read.
-        let counted = more.iter().find_map(|word| conf::values::one_of(word.strip_prefix("of=")?, &COUNTED));
+        let counted = more.iter().find_map(|word| {
+            let (name, what) = word.split_once('=')?;
+            conf::values::one_of(what, &COUNTED).filter(|_| name.eq_ignore_ascii_case("of"))
+        });
         let counted = counted.unwrap_or(Counted::Requests);
         let (each, count) = rate_of(rate, counted).ok_or_else(|| {
             Refusal::argument(1, format!("ClientLimit: '{rate}' is no rate, such as {}", example(counted)))
@@ -90,7 +93,7 @@ impl Rule {
             match (name.to_ascii_lowercase().as_str(), value) {
                 ("burst", count) => {
                     let count = amount(count, counted).and_then(|count| u32::try_from(count).ok());
-                    rule.rate.burst = count.ok_or_else(|| wrong("is not a number from 1 on"))?;
+                    rule.rate.burst = count.ok_or_else(|| wrong("is not a number from 1 to 4294967295"))?;
                 }
                 ("by", "address") => rule.by = By::Address,
                 ("by", "network") => rule.by = By::Network,
@@ -104,9 +107,9 @@ impl Rule {
                     } else {
                         text
                     };
-                    rule.by = By::Value(Arc::new(text?));
+                    rule.by = By::Value(Arc::new(text?), value.to_string());
                 }
-                ("of", what) if conf::values::one_of(what, &COUNTED).is_some() => {}
+                ("of", what) if conf::values::one_of(what, &COUNTED) == Some(counted) => {}
                 ("of", _) => return Err(wrong("is none of of=requests, of=failed-logins and of=bytes")),
                 ("only-log", "") => rule.only_logs = true,
                 _ => return Err(wrong("is none of burst=, by=, of= and only-log")),
@@ -141,17 +144,27 @@ fn amount(text: &str, counted: Counted) -> Option<u64> {
 fn example(counted: Counted) -> &'static str {
     match counted {
         Counted::Requests | Counted::FailedLogins => "10/s, 100/min, 1000/h or 5000/d",
-        Counted::Bytes => "500K/s, 100M/min or 2G/d, up to 100M/s and 4G of any time",
+        Counted::Bytes => "500K/s, 100M/min or 2G/d, up to 100M/s and 3G/d",
     }
 }
 
 impl By {
+    /// As in the configuration.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            By::Address => "address",
+            By::Network => "network",
+            By::User => "user",
+            By::Value(_, text) => text,
+        }
+    }
+
     /// The client's address as far as its requests are counted together.
     pub(super) fn part_of(&self, address: IpAddr) -> Option<IpAddr> {
         let (bits4, bits6) = match self {
             By::Address => (32, 64),
             By::Network => (24, 48),
-            By::User | By::Value(_) => return None,
+            By::User | By::Value(..) => return None,
         };
         Some(match address {
             IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - bits4))).into(),

@@ -30,7 +30,7 @@ pub(super) fn is_there(request: &Request) -> bool {
 /// The key of a client's account: the same on all servers with the same configuration, and nobody reads in the store who it is.
 pub(super) fn key(rule: &Rule, name: &str) -> String {
     let Rate { each, burst } = rule.rate;
-    let limit = format!("{}\0{}\0{burst}\0", rule.place, each.as_micros());
+    let limit = format!("{}\0{}\0{burst}\0{:?}\0{}\0", rule.place, each.as_micros(), rule.counted, rule.by.text());
     let digest = Sha256::new().chain_update(limit).chain_update(name).finalize();
     let half: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{USER}:{half}")

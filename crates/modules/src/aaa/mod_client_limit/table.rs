@@ -93,6 +93,14 @@ impl Table {
         let _ = paid.fetch_update(Relaxed, Relaxed, |before| Some(before.max(now).saturating_add(cost)));
     }
 
+    /// Takes back some of a charge.
+    pub(super) fn refund(&self, key: u64, cost: Duration) {
+        if let Some(paid) = self.place(key) {
+            // `fetch_update` fails only if the function does.
+            let _ = paid.fetch_update(Relaxed, Relaxed, |before| Some(before.saturating_sub(micros(cost))));
+        }
+    }
+
     /// Counts a refusal; `is_real`: the client was refused.
     pub(super) fn count(&self, is_real: bool) {
         self.counts[usize::from(!is_real)].fetch_add(1, Relaxed);
@@ -189,6 +197,15 @@ mod tests {
         }
         assert_eq!(table.ask(7, RATE, at(0), false), Answer::Refused { wait: Duration::from_millis(800) });
         assert_eq!(table.ask(7, RATE, at(800), true), Answer::Allowed { left: 0 });
+    }
+
+    #[test]
+    fn what_was_charged_too_much_is_given_back() {
+        let table = Table::new(1).unwrap();
+        table.charge(7, RATE.each * 10, at(0));
+        table.refund(7, RATE.each * 8);
+        assert_eq!(table.ask(7, RATE, at(0), false), Answer::Allowed { left: 0 });
+        table.refund(8, RATE.each);
     }
 
     #[test]

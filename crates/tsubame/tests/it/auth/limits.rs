@@ -37,6 +37,12 @@ fn ask(server: &Server<'_>, path: &str, fields: &str) -> Response {
     server.client().request(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
 }
 
+fn ask_by(server: &Server<'_>, method: &str, path: &str, fields: &str) -> u16 {
+    let mut client = server.client();
+    client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+    client.response_to(method).status
+}
+
 /// The statuses of so many requests, each on its own connection.
 fn statuses(server: &Server<'_>, path: &str, fields: &str, count: usize) -> Vec<u16> {
     (0..count).map(|_| ask(server, path, fields).status).collect()
@@ -200,7 +206,15 @@ under_percore_and! { worker:
             assert_eq!(refused.field("RateLimit-Policy"), Some("\"client\";q=256000;qu=\"content-bytes\";w=900000"));
             let wait: u64 = refused.field("Retry-After").expect("a time").parse().expect("seconds");
             assert!((40 * 3600..60 * 3600).contains(&wait), "{wait}");
+            let again = ask(&server, "/files/large", &fields).field("Retry-After").map(str::to_string);
+            assert!(again.is_some_and(|again| again.parse::<u64>().expect("seconds") <= wait), "being refused costs nothing");
         }
+        // What is on its way counts already, and what does not arrive is given back.
+        let fields = "X-From: 192.0.2.3\r\n";
+        let head = |method: &str| ask_by(&server, method, "/files/large", fields);
+        assert_eq!([head("HEAD"), head("HEAD"), head("HEAD"), head("HEAD")], [200; 4]);
+        assert_eq!(statuses(&server, "/files/large", fields, 3), [200; 3]);
+        assert_eq!(statuses(&server, "/files/large", fields, 1), [429], "at once");
         let (text, ..) = ctl(&site, &["explain", "/files/large"]);
         assert!(text.contains("256000 more may come at once") || text.contains("255999 more"), "{text}");
     }

@@ -125,7 +125,9 @@ const LIMITS: &str = "ClientLimitStore %STORE\n<Location /a>\nClientLimit 1/d bu
 
 const SESSIONS: &str = "SessionSocache %STORE\n<Location /shop>\nAuthType form\nAuthName x\nAuthUserFile ${ROOT}/users\n\
     AuthFormProvider file\nSession On\nSessionSocacheCookieName s path=/\nRequire valid-user\n</Location>\n\
-    <Location /out>\nSession On\nSessionSocacheCookieName s path=/\nSetHandler form-logout-handler\n\
+    ScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n\
+    <Location /cgi>\nSession On\nSessionEnv On\nSessionHeader X-Session\nSessionMaxAge 1000\nSessionSocacheCookieName s path=/\n\
+    </Location>\n<Location /out>\nAuthName x\nSession On\nSessionSocacheCookieName s path=/\nSetHandler form-logout-handler\n\
     AuthFormLogoutLocation /bye\n</Location>\n";
 
 fn sites() -> [Site; 2] {
@@ -135,6 +137,8 @@ fn sites() -> [Site; 2] {
             site.page(&format!("{name}/page"), "hello\n");
         }
         site.file("users", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+        site.script("slow", "#!/bin/sh\nwhile [ -e ../hold ]; do sleep 0.02; done\necho\necho done\n");
+        site.script("change", "#!/bin/sh\necho \"X-Session: n=$QUERY_STRING\"\necho\nprintf '%s' \"$HTTP_SESSION\"\n");
         site
     })
 }
@@ -215,8 +219,30 @@ under_percore_and! { prefork:
         assert_eq!(get(&other, "/out", &format!("Cookie: {cookie}\r\n")).status, 307);
         assert!(!is_known(&one, &cookie) && !is_known(&other, &cookie), "the session is over everywhere");
 
+        // A request under way when its session ends does not bring the session back.
+        let cookie = log_in(&other).1.expect("a session");
+        sites[0].file("hold", "");
+        let mut client = one.client();
+        client.send(format!("GET /cgi/slow HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n"));
+        until("a running script", || (one.scripts() == 1).then_some(()));
+        assert_eq!(get(&other, "/out", &format!("Cookie: {cookie}\r\n")).status, 307);
+        std::fs::remove_file(sites[0].root.join("hold")).expect("hold");
+        assert_eq!(client.response().field("Set-Cookie"), None);
+        assert!(!is_known(&one, &cookie) && !is_known(&other, &cookie));
+
+        // A changed session has a new key, and requests with the old one still find it for a moment.
+        let cookie = log_in(&other).1.expect("a session");
+        let changed = get(&one, "/cgi/change?1", &format!("Cookie: {cookie}\r\n"));
+        let next = changed.field("Set-Cookie").and_then(|value| value.split(';').next()).expect("a new key");
+        assert!(next != cookie && is_known(&other, next) && is_known(&other, &cookie));
+        let seen = get(&other, "/cgi/change?2", &format!("Cookie: {cookie}\r\n"));
+        assert!(seen.text().contains("n=1"), "{seen:?}");
+        assert_eq!(get(&other, "/out", &format!("Cookie: {}\r\n", seen.field("Set-Cookie").expect("a key").split(';').next().expect("a key"))).status, 307);
+        assert!(!is_known(&one, &cookie) && !is_known(&one, next));
+
         let cookie = log_in(&other).1.expect("a session");
         store.freeze(true);
+        assert_eq!(get(&other, "/out", &format!("Cookie: {cookie}\r\n")).status, 503, "the session goes on");
         assert!(!is_known(&one, &cookie) && !is_known(&other, &cookie));
         store.freeze(false);
         until("the store is used again", || (is_known(&one, &cookie) && is_known(&other, &cookie)).then_some(()));
@@ -245,8 +271,12 @@ fn a_store_is_checked() {
     let authority = format!("{}/tls.pem", store.site.path());
     for (changed, instead, why) in [
         (authority.as_str(), "${ROOT}/other.pem", "no encryption: invalid peer certificate"),
-        ("RedisPasswordFile", "RedisPasswordFile ${ROOT}/wrong\nDefine UNUSED ", "log-in: WRONGPASS"),
-        ("RedisPasswordFile", "Define UNUSED ", "NOAUTH"),
+        (
+            "RedisPasswordFile",
+            "RedisPasswordFile ${ROOT}/wrong\nDefine UNUSED ",
+            "log-in: it answers with the error WRONGPASS",
+        ),
+        ("RedisPasswordFile", "Define UNUSED ", "the error NOAUTH"),
     ] {
         let [site, _] = sites();
         site.file("other.pem", impostor.cert.pem());
