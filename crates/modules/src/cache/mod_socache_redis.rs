@@ -290,9 +290,7 @@ mod tests {
             ("RedisTimeout 500ms\nRedisConnPoolTTL 1h", ""),
             ("RedisTimeout x", "RedisTimeout has wrong format"),
             ("RedisConnPoolTTL 2h", "RedisConnPoolTTL can only be 0 or up to one hour."),
-            ("RedisTLS on", ""),
-            ("RedisCACertificateFile ca.pem", "RedisCACertificateFile has no effect without RedisTLS on"),
-            ("RedisUser tsubame", "RedisUser has no effect without RedisPasswordFile"),
+            ("RedisTLS on\nRedisCACertificateFile ca.pem\nRedisUser tsubame\nRedisPasswordFile redis.password", ""),
         ]);
     }
 }

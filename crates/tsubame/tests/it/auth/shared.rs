@@ -9,7 +9,7 @@ use rustls::RootCertStore;
 use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::needs;
 use crate::harness::object_servers::{ObjectServer, REDIS_PORT, REDIS_TLS_PORT};
-use crate::harness::server::Server;
+use crate::harness::server::{Server, Start};
 use crate::harness::site::{PORT, Site};
 use crate::harness::tls::{self, Secure};
 use crate::harness::wait::until;
@@ -289,6 +289,26 @@ fn a_store_is_checked() {
         }
         assert_eq!(log_in(&server).1, None, "{instead}");
         assert!(server.logged("SessionSocache is out of reach").contains(why), "{}", server.log());
+    }
+}
+
+/// What would have no effect, or could not be read, is an error before the server starts.
+#[test]
+fn settings_of_a_store_are_checked() {
+    let site = Site::new();
+    site.file("empty", "\n");
+    for (lines, why) in [
+        ("RedisCACertificateFile ca.pem", "RedisCACertificateFile has no effect without RedisTLS on"),
+        ("RedisUser joe", "RedisUser has no effect without RedisPasswordFile"),
+        ("RedisPasswordFile missing", "missing: (2)No such file or directory"),
+        ("RedisPasswordFile empty", "its first line is empty"),
+        ("RedisTLS on\nRedisCACertificateFile empty", "RedisCACertificateFile"),
+        ("<VirtualHost *:80>\nRedisTLS on\n</VirtualHost>", "RedisTLS"),
+    ] {
+        site.configure(Mpm::Percore, lines);
+        let output = Start::new(&site, Mpm::Percore).arguments(&["-t"]).command().output().expect("run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{lines}: {said}");
     }
 }
 
