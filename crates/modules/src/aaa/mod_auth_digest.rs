@@ -43,7 +43,7 @@ const DIRECTIVES: &[Directive] = &[
     row("AuthDigestAlgorithm", Allowed::AUTH, Take1(set_algorithm), "MD5", "The algorithm used for the hash calculation").differs("It takes `SHA-256`, too. The password file then holds SHA-256 digests of `user:realm:password`."),
     row("AuthDigestDomain", Allowed::AUTH, Iterate(|c, uri| { edit(c).domain.push(uri.into()); Ok(()) }), "", "A list of URI's which belong to the same protection space as the current URI"),
     row("AuthDigestShmemSize", Allowed::SERVER, Take1(set_size), shown!(clients::SIZE), "The amount of shared memory to allocate for keeping track of clients").differs("There is always room for 2048 clients."),
-    row("AuthDigestSecretFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut DigestServer| &mut s.secret_file, file) }), "a secret of this server alone", "A file with the secret that nonces are made with: servers with the same file accept each other's nonces"),
+    row("AuthDigestSecretFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut DigestServer| &mut s.secret_file, file) }), "", "A file with the secret that nonces are made with: servers with the same file accept each other's nonces. Without this line, each server has a secret of its own"),
 ];
 
 /// The default of `AuthDigestNonceLifetime`, in seconds.

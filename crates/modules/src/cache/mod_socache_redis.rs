@@ -34,8 +34,8 @@ const DIRECTIVES: &[Directive] = &[
     row("RedisConnPoolTTL", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut RedisServer| &mut s.ttl, time))), "15s", "TTL used for the connection pool with the Redis server(s)"),
     row("RedisTimeout", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut RedisServer| &mut s.timeout, time))), "5s", "R/W timeout used for the connection with the Redis server(s)").differs("Counts from the request to the end of the answer. `0` is the default; Apache can use no server then."),
     row("RedisTLS", Allowed::GLOBAL, Flag(|c, on| c.server_set(|s: &mut RedisServer| &mut s.tls, on)), on_or_off(false), "Whether connections to Redis are encrypted"),
-    row("RedisCACertificateFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.ca_file, file) }), "those that the system trusts", "The certificates of authorities (PEM) that Redis's certificate may come from"),
-    row("RedisUser", Allowed::GLOBAL, Take1(|c, v| c.server_set(|s: &mut RedisServer| &mut s.user, v.to_string())), "the default user of Redis", "The user of Redis (ACL) to log in as"),
+    row("RedisCACertificateFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.ca_file, file) }), "", "The certificates of authorities (PEM) that Redis's certificate may come from; without this line, those that the system trusts"),
+    row("RedisUser", Allowed::GLOBAL, Take1(|c, v| c.server_set(|s: &mut RedisServer| &mut s.user, v.to_string())), "", "The user of Redis (ACL) to log in as; without this line, the default user"),
     row("RedisPasswordFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.password_file, file) }), "", "The file whose first line is the password for Redis"),
 ];
 

@@ -434,16 +434,21 @@ fn a_published_listing_is_reproduced() {
 }
 
 /// Directives that Apache does not have, as `-L` shows them.
-const OWN_DIRECTIVES: [&str; 12] = [
+const OWN_DIRECTIVES: [&str; 17] = [
     "AdmissionLimit (mod_admission.c)",
     "AdmissionMemory (mod_admission.c)",
     "AdmissionQueue (mod_admission.c)",
     "AdmissionTimeout (mod_admission.c)",
+    "AuthDigestSecretFile (mod_auth_digest.c)",
     "CacheStatusHeader (mod_cache.c)",
     "ControlSocket (core.c)",
     "GracefulShutdownDelay (core.c)",
     "MaxMemoryGrowthPerChild (core.c)",
     "MaxRequestsServedPerChild (core.c)",
+    "RedisCACertificateFile (mod_socache_redis.c)",
+    "RedisPasswordFile (mod_socache_redis.c)",
+    "RedisTLS (mod_socache_redis.c)",
+    "RedisUser (mod_socache_redis.c)",
     "ScriptSockDaemons (mod_cgid.c)",
     "StallTimeout (core.c)",
     "SuexecDocumentRoot (mod_suexec.c)",

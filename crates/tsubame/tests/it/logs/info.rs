@@ -156,6 +156,7 @@ fn the_list_of_modules() {
         "mod_bumpy_life.c",
         "mod_client_limit.c",
         "mod_metrics.c",
+        "mod_session_socache.c",
         "mod_ssl.c",
         "mod_trace_context.c",
         "mod_zstd.c",
