@@ -49,6 +49,8 @@ struct Watcher {
     names: HashSet<Vec<u8>>,
     /// One of the names is not ASCII: then only the file system knows which names are the same.
     any_name: bool,
+    /// Room for a name in lower case: other programs may change many entries of a directory.
+    lower: Vec<u8>,
 }
 
 /// Whether the directories on a way are watched.
@@ -177,7 +179,7 @@ impl WatchedDirectories {
 
 impl Watcher {
     fn new() -> io::Result<Watcher> {
-        Ok(Watcher { inotify: Inotify::new()?, names: HashSet::new(), any_name: false })
+        Ok(Watcher { inotify: Inotify::new()?, names: HashSet::new(), any_name: false, lower: Vec::new() })
     }
 
     fn is_full(&self) -> bool {
@@ -186,14 +188,18 @@ impl Watcher {
 
     /// Whether anything relevant has changed.
     fn has_news(&mut self) -> io::Result<bool> {
-        let Watcher { inotify, names, any_name } = self;
+        let Watcher { inotify, names, any_name, lower } = self;
         let News { changes, mounts } = inotify.news()?;
         let mut matters = mounts;
         if changes {
             inotify.take(|change| {
                 matters |= match change {
                     Change::Any => true,
-                    Change::Entry(name) => *any_name || !name.is_ascii() || names.contains(&name.to_ascii_lowercase()),
+                    Change::Entry(name) => {
+                        lower.clear();
+                        lower.extend(name.iter().map(u8::to_ascii_lowercase));
+                        *any_name || !name.is_ascii() || names.contains(lower.as_slice())
+                    }
                 };
             })?;
         }
