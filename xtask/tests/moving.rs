@@ -33,6 +33,9 @@ const CHECKS: [(&str, &str); 7] = [
     ("## 8.", "test ! -e /usr/sbin/tsubame; systemctl is-enabled apache2"),
 ];
 
+/// A command of the page, and what is tried in its place: what requests cost is measured on a machine that has nothing else to do.
+const QUICKER: (&str, &str) = ("tsubame-lab switch ", "tsubame-lab switch --rounds 0 ");
+
 /// What the page says of a reload with an error in the configuration.
 const BROKEN: &str = "echo Nonsense > /etc/apache2/conf-enabled/broken.conf
 if systemctl reload tsubame 2>/run/reload; then exit 1; fi
@@ -40,8 +43,9 @@ grep -q 'conf-enabled/broken.conf' /run/reload
 curl -sf -o /dev/null http://localhost/
 rm /etc/apache2/conf-enabled/broken.conf";
 
-/// Before the first command: the server that is to be moved, as after a boot.
+/// Before the first command: the server that is to be moved, as after a boot. Packages do not wait for man's index.
 const BEGIN: &str = "cd /srv
+rm -f /var/lib/man-db/auto-update
 mv systemctl /usr/local/sbin/systemctl
 rm -f /var/log/apache2/*
 grep -q APACHE_HTTPD=/ /etc/apache2/envvars && exit 1
@@ -103,7 +107,7 @@ fn script(page: &str) -> String {
         }
         inside = command.is_some();
         if let Some(command) = command {
-            script.push_str(command);
+            script.push_str(&command.replace(QUICKER.0, QUICKER.1));
             script.push('\n');
         }
     }
