@@ -18,6 +18,7 @@ mod manager_messages;
 mod perl_bundle;
 mod policy;
 mod pool;
+mod python_bundle;
 mod reason;
 pub mod remote;
 mod run;

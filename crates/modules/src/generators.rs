@@ -21,6 +21,7 @@ pub mod mod_php;
 pub mod mod_speedycgi;
 pub mod mod_status;
 pub mod mod_suexec;
+pub mod mod_wsgi;
 mod obstacle;
 mod perl;
 mod script;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::text::to_bytes;
 use server::core::CoreDir;
 
-use super::perl_bundle;
+use super::{perl_bundle, python_bundle};
 use crate::command::Command;
 use crate::environment::Environment;
 use crate::protocol::Protocol;
@@ -60,6 +60,8 @@ pub(crate) type Version = [u64; 3];
 pub enum Runtime {
     /// The runtime of Perl.
     Perl,
+    /// The runtime of Python.
+    Python,
     /// This text, which only its own processes and their user can read.
     Text(String),
 }
@@ -71,15 +73,18 @@ impl Runtime {
     /// Its text, as an immutable file.
     pub(super) fn text(&self) -> std::io::Result<Arc<OwnedFd>> {
         static PERL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
+        static PYTHON: OnceLock<Arc<OwnedFd>> = OnceLock::new();
         let file = |text: &str| sys::memory::file(c"runtime", &to_bytes(text)).map(Arc::new);
-        match (self, PERL.get()) {
-            (Runtime::Text(text), _) => file(text),
-            (Runtime::Perl, Some(known)) => Ok(known.clone()),
-            (Runtime::Perl, None) => {
-                let made = file(&perl_bundle::bundle())?;
-                Ok(PERL.get_or_init(|| made).clone())
-            }
+        let (made, bundle): (_, fn() -> String) = match self {
+            Runtime::Text(text) => return file(text),
+            Runtime::Perl => (&PERL, perl_bundle::bundle),
+            Runtime::Python => (&PYTHON, python_bundle::bundle),
+        };
+        if let Some(known) = made.get() {
+            return Ok(known.clone());
         }
+        let text = file(&bundle())?;
+        Ok(made.get_or_init(|| text).clone())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Apache manual: mod_alias.
 
-mod list;
+pub(crate) mod list;
 mod set;
 mod text;
 

@@ -36,7 +36,7 @@ const TABLE: &[Absent] = &[
     Absent("server-parsed", "mod_include", &["include_module"]),
     Absent("speedycgi-script", "mod_speedycgi", &["speedycgi_module"]),
     Absent("uwsgi-handler", "mod_uwsgi", &[]),
-    Absent("wsgi-script", "mod_wsgi", &[]),
+    Absent("wsgi-script", "mod_wsgi", &["wsgi_module"]),
 ];
 
 /// The directives that name a handler in their first word. A media type is also a handler's name.

@@ -11,14 +11,14 @@ use super::text::matched;
 
 /// The URL paths that a line is about: those below a prefix, or those that match a pattern.
 #[derive(Clone, Debug)]
-pub(super) enum Matcher {
+pub(crate) enum Matcher {
     Prefix(String),
     Pattern(Regex),
 }
 
 /// The lines of a server or a section, and of those around it: inner ones are searched first.
 #[derive(Clone, Debug)]
-pub(super) struct List<T>(Vec<Arc<Level<T>>>);
+pub(crate) struct List<T>(Vec<Arc<Level<T>>>);
 
 /// The lines that were written at one level; all levels inside share them.
 #[derive(Clone, Debug)]
@@ -29,14 +29,14 @@ struct Level<T> {
 
 /// A line of mod_alias: the URL paths that it is about, and what it does with them.
 #[derive(Clone, Debug)]
-pub(super) struct Line<T> {
-    pub(super) matcher: Matcher,
-    pub(super) then: T,
-    pub(super) origin: Origin,
+pub(crate) struct Line<T> {
+    pub(crate) matcher: Matcher,
+    pub(crate) then: T,
+    pub(crate) origin: Origin,
 }
 
 /// A line that matches, and the length of the path's part that its prefix is; 0 for a pattern.
-pub(super) type Found<'a, T> = (&'a Line<T>, usize);
+pub(crate) type Found<'a, T> = (&'a Line<T>, usize);
 
 impl<T> Default for List<T> {
     fn default() -> Self {
@@ -46,7 +46,7 @@ impl<T> Default for List<T> {
 
 impl<T: Clone> List<T> {
     /// Adds a line after those of the same level.
-    pub(super) fn push(&mut self, matcher: Matcher, then: T, origin: Origin) {
+    pub(crate) fn push(&mut self, matcher: Matcher, then: T, origin: Origin) {
         if self.0.is_empty() {
             self.0.push(Arc::new(Level { lines: Vec::new(), index: Index::default() }));
         }
@@ -56,7 +56,7 @@ impl<T: Clone> List<T> {
     }
 
     /// The first line that matches `path`. The groups of a pattern are in `captures`. `Err`: a line that cannot be decided.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         path: &str,
         captures: &mut Captures,

@@ -1,0 +1,328 @@
+//! Applications in Python with the interface of WSGI, as in mod_wsgi.
+//!
+//! <https://modwsgi.readthedocs.io/>; docs/python.md lists the differences. There is no interpreter in the server's own
+//! processes: each application has processes to itself, whether a `WSGIDaemonProcess` says how many or not. They run
+//! `python/`, which speaks the [protocol of runtimes](../../../docs/backend-protocol.md).
+
+mod alias;
+mod daemon;
+mod pool;
+
+use conf::directive::Args::{Flag, Raw, Take1, Words};
+use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
+use gateway::backend::{Head, respond};
+use gateway::{Caller, StderrMessages, TimeoutMessage};
+use server::PhaseHook::Now;
+use server::core::CoreServer;
+use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
+
+use self::alias::ScriptAlias;
+use self::daemon::DaemonProcess;
+use self::pool::Application;
+use super::backends;
+use super::obstacle::Obstacle;
+use crate::loggers::mod_log_config::accounts_for_scripts;
+use crate::mappers::mod_alias::list::List;
+
+pub(crate) static MODULE: Module = Module {
+    info: ModuleInfo { id: "wsgi_module", source: "mod_wsgi.c", linked: false, directives: DIRECTIVES },
+    hooks: &[
+        Hook::Repeatable,
+        Hook::Check(backends::resolve),
+        Hook::Check(daemon::check),
+        Hook::Preflight(backends::preflight),
+        Hook::HelperProcess(&backends::MANAGER),
+        // As in mod_wsgi, its aliases come before those of mod_alias.
+        Hook::Phase(Phase::Translate, Order::First, Now(alias::translate)),
+        Hook::Handler(Order::Middle, SCRIPTS),
+    ],
+};
+
+const HANDLER: &str = "wsgi-script";
+
+const SCRIPTS: Handler = Handler::Later {
+    claims: |request| request.handler_name() == Some(HANDLER),
+    check: refusal,
+    run: |request| handle(request),
+};
+
+const SERVER: Allowed = Allowed::SERVER;
+const GLOBAL: Allowed = Allowed::SERVER;
+const ANY: Allowed = Allowed::SERVER.or(Allowed::IN_SECTION);
+const FILEINFO: Allowed = Allowed::FILEINFO;
+
+/// Settings that concern interpreters inside the server's processes, which do not exist here.
+const NO_INTERPRETER: &str = "Python runs in processes of its own.";
+const OWN_SOCKETS: &str = "The process manager keeps its sockets where no other process can reach them.";
+
+static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
+    text: |request, _| {
+        format!("Timeout when reading response headers from daemon process: {}", request.mapped.filename)
+    },
+    level: Level::Error,
+};
+
+const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
+
+/// A row of a directive with a flag that has no effect here.
+const fn ignored(
+    name: &'static str,
+    allowed: Allowed,
+    default: &'static str,
+    why: &'static str,
+    help: &'static str,
+) -> Directive {
+    row(name, allowed, Take1(|_, _| Ok(())), default, help).without_effect(why)
+}
+
+/// The row of a script that mod_wsgi runs in another place than the handler.
+const fn inside(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
+    row(name, allowed, Raw(refuse), "", help).differs("An error: only applications run in Python here.")
+}
+
+fn refuse(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
+    Err(format!("{} is not available: Tsubame runs applications in Python, and no checks of access", cmd.node.name)
+        .into())
+}
+
+#[rustfmt::skip]
+const DIRECTIVES: &[Directive] = &[
+    row("WSGIScriptAlias", SERVER, Raw(|c, line| alias::add(c, line, false)), "", "Map location to target WSGI script file."),
+    row("WSGIScriptAliasMatch", SERVER, Raw(|c, line| alias::add(c, line, true)), "", "Map location pattern to target WSGI script file."),
+    row("WSGIDaemonProcess", SERVER, Words(daemon::add), "", "Specify details of daemon processes to start.").differs("Processes start when the first request comes for an application, and each application has its own. They run as the server's user."),
+    ignored("WSGISocketPrefix", SERVER, "logs/wsgi", OWN_SOCKETS, "Path prefix for the daemon process sockets."),
+    ignored("WSGISocketRotation", SERVER, "On", OWN_SOCKETS, "Enable/Disable rotation of daemon process sockets."),
+    ignored("WSGIAcceptMutex", SERVER, "Default", OWN_SOCKETS, "Set accept mutex type for daemon processes."),
+    ignored("WSGILazyInitialization", SERVER, "On", NO_INTERPRETER, "Enable/Disable lazy Python initialization."),
+    ignored("WSGIVerboseDebugging", GLOBAL, "Off", NO_INTERPRETER, "Enable/Disable verbose debugging messages."),
+    row("WSGIDontWriteBytecode", SERVER, Flag(|c, on| c.server_set(|s: &mut WsgiServer| &mut s.no_bytecode, on)), on_or_off(NO_BYTECODE), "Enable/Disable writing of byte code."),
+    row("WSGIPythonWarnings", SERVER, Take1(add_warning), "", "Control Python warning messages."),
+    row("WSGIPythonOptimize", SERVER, Take1(set_optimize), "0", "Set level of Python compiler optimisations."),
+    row("WSGIPythonHome", SERVER, Take1(set_home), "", "Python prefix/exec_prefix absolute path names.").differs("The prefix must have bin/python3, as a virtual environment has."),
+    row("WSGIPythonPath", SERVER, Take1(|c, v| c.server_set(|s: &mut WsgiServer| &mut s.python_path, v.to_string())), "", "Python module search path."),
+    row("WSGIPythonEggs", SERVER, Take1(|c, v| c.server_set(|s: &mut WsgiServer| &mut s.eggs, v.to_string())), "", "Python eggs cache directory."),
+    row("WSGIPythonHashSeed", SERVER, Take1(set_seed), "random", "Python hash seed."),
+    ignored("WSGIDestroyInterpreter", SERVER, "On", NO_INTERPRETER, "Enable/Disable destruction of Python interpreter."),
+    row("WSGIRestrictEmbedded", SERVER, Flag(|c, on| c.server_set(|s: &mut WsgiServer| &mut s.restricted, on)), on_or_off(RESTRICTED), "Enable/Disable use of embedded mode.").differs("On: scripts without a process group are refused. They would have processes to themselves, too."),
+    ignored("WSGIRestrictStdin", SERVER, "On", "Standard input is empty.", "Enable/Disable restrictions on use of STDIN."),
+    ignored("WSGIRestrictStdout", SERVER, "On", "Standard output goes to the error log.", "Enable/Disable restrictions on use of STDOUT."),
+    ignored("WSGIRestrictSignal", SERVER, "On", NO_INTERPRETER, "Enable/Disable restrictions on use of signal()."),
+    ignored("WSGICaseSensitivity", SERVER, "On", "Files of Linux differ in case.", "Define whether file system is case sensitive."),
+    row("WSGIRestrictProcess", ANY, Words(set_allowed), "", "Limit selectable WSGI process groups."),
+    row("WSGIProcessGroup", ANY, Take1(|c, v| c.set(|d: &mut WsgiDir| &mut d.process_group, v.to_string())), "%{GLOBAL}", "Name of the WSGI process group."),
+    row("WSGIApplicationGroup", ANY, Take1(|c, v| c.set(|d: &mut WsgiDir| &mut d.application_group, v.to_string())), "%{RESOURCE}", "Application interpreter group."),
+    row("WSGICallableObject", FILEINFO, Take1(|c, v| c.set(|d: &mut WsgiDir| &mut d.callable, v.to_string())), CALLABLE, "Name of entry point in WSGI script file."),
+    inside("WSGIImportScript", SERVER, "Location of WSGI import script."),
+    inside("WSGIDispatchScript", ANY, "Location of WSGI dispatch script."),
+    ignored("WSGIPassApacheRequest", ANY, "Off", NO_INTERPRETER, "Enable/Disable Apache request object."),
+    row("WSGIPassAuthorization", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.pass_authorization, on)), on_or_off(PASS_AUTHORIZATION), "Enable/Disable WSGI authorization."),
+    row("WSGIScriptReloading", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.reloading, on)), on_or_off(RELOADING), "Enable/Disable script reloading mechanism.").differs("A changed script always gets new processes."),
+    ignored("WSGIErrorOverride", FILEINFO, "Off", "Responses of applications with an error are theirs.", "Enable/Disable overriding of error pages."),
+    row("WSGIChunkedRequest", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.chunked, on)), on_or_off(CHUNKED), "Enable/Disable support for chunked requests."),
+    row("WSGIMapHEADToGET", FILEINFO, Take1(set_map_head), "Auto", "Enable/Disable mapping of HEAD to GET.").differs("Auto is Off: no filter of the server needs the body of a response to HEAD."),
+    ignored("WSGIIgnoreActivity", FILEINFO, "Off", "Every request counts as activity.", "Enable/Disable reset of inactvity timeout."),
+    inside("WSGITrustedProxyHeaders", FILEINFO, "Specify a list of trusted proxy headers."),
+    inside("WSGITrustedProxies", FILEINFO, "Specify a list of trusted proxies."),
+    row("WSGIEnableSendfile", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.sendfile, on)), on_or_off(SENDFILE), "Enable/Disable support for kernel sendfile.").differs("The kernel copies files that applications return with wsgi.file_wrapper in any case."),
+    inside("WSGIAccessScript", Allowed::IN_SECTION, "Location of WSGI host access script file."),
+    inside("WSGIAuthUserScript", Allowed::IN_SECTION, "Location of WSGI user auth script file."),
+    inside("WSGIAuthGroupScript", Allowed::IN_SECTION, "Location of WSGI group auth script file."),
+    inside("WSGIGroupAuthoritative", Allowed::IN_SECTION, "Enable/Disable as being authoritative on groups."),
+    inside("WSGIHandlerScript", ANY, "Location of WSGI handler script file."),
+    ignored("WSGIServerMetrics", SERVER, "Off", NO_INTERPRETER, "Enabled/Disable access to server metrics."),
+    ignored("WSGINewRelicConfigFile", SERVER, "", NO_INTERPRETER, "New Relic monitoring agent configuration file."),
+    ignored("WSGINewRelicEnvironment", SERVER, "", NO_INTERPRETER, "New Relic monitoring agent environment."),
+];
+
+const CALLABLE: &str = "application";
+const NO_BYTECODE: bool = false;
+const RESTRICTED: bool = false;
+const PASS_AUTHORIZATION: bool = false;
+const RELOADING: bool = true;
+const CHUNKED: bool = false;
+const SENDFILE: bool = false;
+
+/// Whether applications see HEAD as GET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MapHead {
+    On,
+    Off,
+}
+
+const MAP_HEAD: MapHead = MapHead::Off;
+
+settings! {
+    /// The module's settings of a server.
+    pub struct WsgiServer {
+        aliases: List<ScriptAlias>,
+        groups: conf::Keyed<String, DaemonProcess>,
+        python_home: Setting<String>,
+        python_path: Setting<String>,
+        eggs: Setting<String>,
+        optimize: Setting<u8>,
+        seed: Setting<String>,
+        warnings: Listed<String>,
+        no_bytecode: Setting<bool> = NO_BYTECODE,
+        restricted: Setting<bool> = RESTRICTED,
+    }
+}
+
+settings! {
+    /// The module's settings of a section.
+    pub struct WsgiDir {
+        process_group: Setting<String>,
+        application_group: Setting<String>,
+        callable: Setting<String>,
+        /// The groups that may be chosen; unset: any.
+        allowed: Setting<Vec<String>>,
+        pass_authorization: Setting<bool> = PASS_AUTHORIZATION,
+        reloading: Setting<bool> = RELOADING,
+        chunked: Setting<bool> = CHUNKED,
+        sendfile: Setting<bool> = SENDFILE,
+        map_head: Setting<MapHead> = MAP_HEAD,
+    }
+}
+
+impl WsgiServer {
+    /// The switches of python's command line.
+    fn switches(&self) -> Vec<String> {
+        let mut switches = Vec::new();
+        if self.no_bytecode() {
+            switches.push("-B".into());
+        }
+        match self.optimize.get() {
+            Some(1) => switches.push("-O".into()),
+            Some(2) => switches.push("-OO".into()),
+            _ => {}
+        }
+        self.warnings.iter().for_each(|warning| switches.push(format!("-W{warning}")));
+        switches
+    }
+
+    /// Variables that python reads.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let variables = [("PYTHONHASHSEED", &self.seed), ("PYTHON_EGG_CACHE", &self.eggs)];
+        variables.into_iter().filter_map(|(name, value)| Some((name, value.get()?.clone()))).collect()
+    }
+}
+
+fn add_warning(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    cmd.server_push(|s: &mut WsgiServer| &mut s.warnings, value.to_string())
+}
+
+fn set_optimize(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    // As in mod_wsgi, whatever is no number is 0.
+    let level = conf::values::atoi(value).clamp(0, 2);
+    cmd.server_set(|s: &mut WsgiServer| &mut s.optimize, u8::try_from(level).unwrap_or(0))
+}
+
+fn set_home(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    super::arguments::check_accessible(cmd, "Python", &format!("{value}/bin/python3"))?;
+    cmd.server_set(|s: &mut WsgiServer| &mut s.python_home, value.to_string())
+}
+
+fn set_seed(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    if value != "random" && value.parse::<u32>().is_err() {
+        return Err("WSGIPythonHashSeed must be \"random\" or an integer in range [0; 4294967295]".into());
+    }
+    cmd.server_set(|s: &mut WsgiServer| &mut s.seed, value.to_string())
+}
+
+fn set_map_head(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
+    let map = match value.to_ascii_lowercase().as_str() {
+        "on" => MapHead::On,
+        "off" | "auto" => MapHead::Off,
+        _ => return Err("WSGIMapHEADToGET must be one of: Off | On | Auto".into()),
+    };
+    cmd.set(|d: &mut WsgiDir| &mut d.map_head, map)
+}
+
+fn set_allowed(cmd: &mut Cmd<'_>, groups: &[String]) -> Outcome {
+    if groups.is_empty() {
+        return Err(Refusal::from(
+            "WSGIRestrictProcess takes one argument or more, Limit selectable WSGI process groups.",
+        ));
+    }
+    cmd.set(|d: &mut WsgiDir| &mut d.allowed, groups.to_vec())
+}
+
+/// Refuses a script that may not run. `None`: it may.
+fn refusal(request: &mut Request) -> Option<HandlerResult> {
+    // The order of mod_wsgi.
+    let order = [
+        (Obstacle::NoExecCgi, 403, "Options ExecCGI is off in this directory"),
+        (Obstacle::Missing, 404, "Target WSGI script not found or unable to stat"),
+        (Obstacle::Directory, 403, "Attempt to invoke directory as WSGI application"),
+        (Obstacle::PathInfo, 404, "AcceptPathInfo off disallows user's path"),
+    ];
+    let order = &order[usize::from(alias::is_aliased(request))..];
+    let refused = Obstacle::first(request, order).map(|(_, status, text)| (*status, (*text).to_string()));
+    if let Some((status, text)) = refused.or_else(|| wrong_group(request)) {
+        request.log("wsgi", Level::Error, format!("{text}: {}", request.mapped.filename));
+        return Some(HandlerResult::Status(status));
+    }
+    if request.body.length().is_none() && !request.body.is_none() && !request.dir::<WsgiDir>().chunked() {
+        let text = format!("Unexpected chunked request body (WSGIChunkedRequest is off): {}", request.mapped.filename);
+        request.log("wsgi", Level::Error, text);
+        return Some(HandlerResult::Status(411));
+    }
+    if request.is_hypothetical() {
+        let Application { process_group, application_group, .. } = Application::of(request);
+        let processes = if process_group.is_empty() {
+            "processes of its own".into()
+        } else {
+            format!("the process group {process_group}")
+        };
+        request.note_step("wsgi", None, |_| {
+            format!("a WSGI application in {processes}, application group '{application_group}'")
+        });
+    }
+    None
+}
+
+/// Why a script may not run in its process group.
+fn wrong_group(request: &Request) -> Option<(u16, String)> {
+    let application = Application::of(request);
+    let group = &application.process_group;
+    let allowed = request.dir::<WsgiDir>().allowed.get();
+    let name = if group.is_empty() { "%{GLOBAL}" } else { group };
+    if allowed.is_some_and(|allowed| allowed.iter().all(|one| one != name)) {
+        return Some((
+            500,
+            format!(
+                "Daemon process called '{group}' cannot be accessed by this WSGI application as not a member of allowed groups"
+            ),
+        ));
+    }
+    if group.is_empty() && request.host::<WsgiServer>().restricted() {
+        return Some((500, "Embedded mode of mod_wsgi disabled by runtime configuration".into()));
+    }
+    match application.daemon(request) {
+        None => Some((500, format!("No WSGI daemon process called '{group}' has been configured"))),
+        Some(_) => None,
+    }
+}
+
+fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
+    Box::pin(async move {
+        let application = Application::of(request);
+        let Some(daemon) = application.daemon(request) else { return HandlerResult::Status(500) };
+        let timeout = daemon.and_then(|daemon| daemon.socket).unwrap_or_else(|| request.host::<CoreServer>().timeout());
+        let Some(class) = application.class(request, daemon) else {
+            request.log("wsgi", Level::Error, format!("no file has the name {}", request.mapped.filename));
+            return HandlerResult::Status(500);
+        };
+        let call = application.call(request, daemon);
+        if request.dir::<WsgiDir>().pass_authorization()
+            && let Some(value) = request.header("Authorization").map(String::from)
+        {
+            request.env.set("HTTP_AUTHORIZATION", value);
+        }
+        let caller = Caller {
+            as_is: true,
+            accounts: accounts_for_scripts(request),
+            ..Caller::new("wsgi", &TIMEOUT_MESSAGE, timeout)
+        };
+        respond(request, caller, &class, &Head::Runtime(call), STDERR).await
+    })
+}

@@ -1,0 +1,236 @@
+//! `WSGIDaemonProcess`: a group of processes, and their options.
+
+use std::time::Duration;
+
+use conf::error::Phase;
+use conf::{Cmd, Context, Error, Outcome, Refusal};
+use server::Draft;
+use server::settings::user::identity;
+
+use super::WsgiServer;
+
+/// The processes of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DaemonProcess {
+    /// How many processes; `None`: one, and applications are told that they are alone.
+    pub(super) processes: Option<u64>,
+    /// How many requests a process serves at once.
+    pub(super) threads: u64,
+    /// The number of requests after which a process is replaced.
+    pub(super) requests: Option<u64>,
+    /// How long a process may be without a request.
+    pub(super) inactivity: Option<Duration>,
+    /// How long a request may take.
+    pub(super) request: Option<Duration>,
+    /// How long a process lives.
+    pub(super) restart: Option<Duration>,
+    /// How long a request waits for a process.
+    pub(super) queue: Option<Duration>,
+    /// How long a process may be silent.
+    pub(super) socket: Option<Duration>,
+    /// How many requests may wait.
+    pub(super) backlog: u64,
+    /// The limit of a process's memory, in bytes.
+    pub(super) memory: Option<u64>,
+    /// The working directory.
+    pub(super) home: Option<String>,
+    /// The prefix of Python's installation, such as a virtual environment.
+    pub(super) python_home: Option<String>,
+    /// Further arguments of the runtime, `NAME=VALUE`.
+    pub(super) arguments: Vec<String>,
+    /// Variables of the processes' environment.
+    pub(super) environment: Vec<(&'static str, String)>,
+    /// The numbers of its user and group, if it names any.
+    pub(super) user: Option<u32>,
+    pub(super) group: Option<u32>,
+}
+
+impl Default for DaemonProcess {
+    fn default() -> DaemonProcess {
+        DaemonProcess {
+            processes: None,
+            threads: 15,
+            requests: None,
+            inactivity: None,
+            request: None,
+            restart: None,
+            queue: None,
+            socket: None,
+            backlog: 100,
+            memory: None,
+            home: None,
+            python_home: None,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            user: None,
+            group: None,
+        }
+    }
+}
+
+/// What an option does with its value. `Err`: the value is none; mod_wsgi's word for what it should have been.
+type SetOption = fn(&mut DaemonProcess, &Cmd<'_>, &str) -> Result<(), String>;
+
+/// Each option and its meaning. Those that only tune how mod_wsgi's processes talk to each other mean nothing here.
+const OPTIONS: &[(&str, SetOption)] = &[
+    ("processes", |daemon, _, value| set(&mut daemon.processes, positive(value), "process count")),
+    ("threads", |daemon, _, value| positive(value).map(|number| daemon.threads = number).ok_or("thread count".into())),
+    ("maximum-requests", |daemon, _, value| set_optional(&mut daemon.requests, number(value), "request count")),
+    ("inactivity-timeout", |daemon, _, value| set_optional(&mut daemon.inactivity, time(value), "inactivity timeout")),
+    ("request-timeout", |daemon, _, value| set_optional(&mut daemon.request, time(value), "request timeout")),
+    ("restart-interval", |daemon, _, value| set_optional(&mut daemon.restart, time(value), "restart interval")),
+    ("queue-timeout", |daemon, _, value| set_optional(&mut daemon.queue, time(value), "queue timeout")),
+    ("socket-timeout", |daemon, _, value| set_optional(&mut daemon.socket, time(value), "socket timeout")),
+    ("response-socket-timeout", |daemon, _, value| {
+        set_optional(&mut daemon.socket, time(value), "response socket timeout")
+    }),
+    ("listen-backlog", |daemon, _, value| {
+        positive(value).map(|most| daemon.backlog = most).ok_or("listen backlog".into())
+    }),
+    ("memory-limit", |daemon, _, value| set_optional(&mut daemon.memory, number(value), "memory limit")),
+    ("virtual-memory-limit", |daemon, _, value| {
+        set_optional(&mut daemon.memory, number(value), "virtual memory limit")
+    }),
+    ("home", |daemon, _, value| absolute(value).map(|path| daemon.home = Some(path)).ok_or("home directory".into())),
+    ("python-home", |daemon, cmd, value| {
+        let python = format!("{value}/bin/python3");
+        cmd.context
+            .system
+            .file_kind(&python)
+            .map_err(|error| format!("Python home, {python}: {}", sys::describe(&error)))?;
+        daemon.python_home = Some(value.to_string());
+        Ok(())
+    }),
+    ("python-path", |daemon, _, value| argument(daemon, "python-path", value)),
+    ("umask", |daemon, _, value| {
+        u32::from_str_radix(value, 8).map_err(|_| "umask")?;
+        argument(daemon, "umask", value)
+    }),
+    ("display-name", |daemon, _, value| argument(daemon, "display-name", value)),
+    ("stack-size", |daemon, _, value| {
+        number(value).ok_or("stack size")?;
+        argument(daemon, "stack-size", value)
+    }),
+    ("lang", |daemon, _, value| variable(daemon, "LANG", value)),
+    ("locale", |daemon, _, value| variable(daemon, "LC_ALL", value)),
+    ("python-eggs", |daemon, _, value| variable(daemon, "PYTHON_EGG_CACHE", value)),
+    ("user", |daemon, cmd, value| {
+        set(&mut daemon.user, by_number(value).or_else(|| cmd.context.system.user(value).map(|(uid, _)| uid)), "user")
+    }),
+    ("group", |daemon, cmd, value| {
+        set(&mut daemon.group, by_number(value).or_else(|| cmd.context.system.group(value)), "group")
+    }),
+];
+
+/// Options that have no effect here, for these reasons.
+const WITHOUT_EFFECT: &[&str] = &[
+    // The process manager notices a dead process at once, and waits for a busy one as for all backends.
+    "deadlock-timeout",
+    "graceful-timeout",
+    "eviction-timeout",
+    "shutdown-timeout",
+    "startup-timeout",
+    // Sockets and buffers between the server and its processes are of fixed size.
+    "connect-timeout",
+    "send-buffer-size",
+    "receive-buffer-size",
+    "header-buffer-size",
+    "response-buffer-size",
+    "proxy-buffer-size",
+    // Nothing shows these.
+    "server-metrics",
+    "blocked-requests",
+];
+
+fn positive(value: &str) -> Option<u64> {
+    number(value).filter(|number| *number > 0)
+}
+
+fn number(value: &str) -> Option<u64> {
+    value.parse().ok()
+}
+
+fn time(value: &str) -> Option<Duration> {
+    number(value).map(Duration::from_secs)
+}
+
+fn absolute(value: &str) -> Option<String> {
+    value.starts_with('/').then(|| value.to_string())
+}
+
+fn set<T>(field: &mut Option<T>, value: Option<T>, what: &str) -> Result<(), String> {
+    *field = Some(value.ok_or(what)?);
+    Ok(())
+}
+
+/// Sets a number of which 0 means none.
+fn set_optional<T: Default + PartialEq>(field: &mut Option<T>, value: Option<T>, what: &str) -> Result<(), String> {
+    *field = Some(value.ok_or(what)?).filter(|value| *value != T::default());
+    Ok(())
+}
+
+fn argument(daemon: &mut DaemonProcess, name: &str, value: &str) -> Result<(), String> {
+    daemon.arguments.push(format!("{name}={value}"));
+    Ok(())
+}
+
+fn variable(daemon: &mut DaemonProcess, name: &'static str, value: &str) -> Result<(), String> {
+    daemon.environment.push((name, value.to_string()));
+    Ok(())
+}
+
+/// The number in `#number`.
+fn by_number(value: &str) -> Option<u32> {
+    value.strip_prefix('#')?.parse().ok()
+}
+
+/// Processes run as the server's user. A group that names another one is an error: its application may count on it.
+pub(super) fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
+    // The server itself says what is wrong with its user.
+    let Ok((user, group)) = identity(&draft.main, &*context.system) else { return Ok(()) };
+    for server in draft.servers() {
+        let groups = &server.get::<WsgiServer>().groups;
+        for (name, daemon) in groups.iter() {
+            let differs = |own: Option<u32>, servers: u32| own.is_some_and(|own| own != servers);
+            if (differs(daemon.user, user.id) || differs(daemon.group, group.id))
+                && let Some(origin) = groups.origin(name)
+            {
+                let text = format!(
+                    "WSGIDaemonProcess {name} names another user or group than the server's, {} and {}: processes of Python run \
+                     as the server's user here. Leave out user= and group=, or start the application as that user, with \
+                     gunicorn or uwsgi, behind mod_proxy",
+                    user.name, group.name
+                );
+                return Err(Error::at(Phase::Apply, origin, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds a group of processes.
+pub(super) fn add(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
+    let Some((name, options)) = words.split_first().filter(|(name, _)| !name.is_empty()) else {
+        return Err("Name of WSGI daemon process not supplied.".into());
+    };
+    let mut daemon = DaemonProcess::default();
+    for (at, option) in options.iter().enumerate() {
+        let refused = |text: String| Refusal::argument(at + 2, text);
+        let (key, value) = option
+            .split_once('=')
+            .ok_or_else(|| refused(format!("Invalid option to WSGI daemon process definition: {option}")))?;
+        match OPTIONS.iter().find(|(known, _)| *known == key) {
+            Some((_, set)) => set(&mut daemon, cmd, value)
+                .map_err(|what| refused(format!("Invalid {what} for WSGI daemon process.")))?,
+            None if WITHOUT_EFFECT.contains(&key) => {}
+            None => return Err(refused(format!("Invalid option to WSGI daemon process definition: {key}"))),
+        }
+    }
+    if let Some(shown) = daemon.arguments.iter_mut().find(|argument| *argument == "display-name=%{GROUP}") {
+        *shown = format!("display-name=(wsgi:{name})");
+    }
+    if cmd.server.get::<WsgiServer>().groups.get(name).is_some() {
+        return Err("Name duplicates previous WSGI daemon definition.".into());
+    }
+    cmd.server_put(|s: &mut WsgiServer| &mut s.groups, name.clone(), daemon)
+}

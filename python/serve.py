@@ -1,0 +1,150 @@
+"""The process: its arguments, its threads, and how it ends."""
+
+import gc
+import os
+import signal
+import site
+import socket
+import sys
+import threading
+
+import tsubame_script as script
+from tsubame_frames import Connection, Gone
+from tsubame_wsgi import Application
+
+
+class Process:
+    """What the process was started with."""
+
+    def __init__(self, arguments):
+        options = dict(argument.split("=", 1) for argument in arguments)
+        self.threads = int(options.get("threads", "1"))
+        self.preload = options.get("preload")
+        self.callable = options.get("callable", "application")
+        self.listener = socket.socket(fileno=os.dup(0))
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdout = sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        sys.stdin = open(os.devnull)
+        # Some applications look for options there.
+        sys.argv = ["mod_wsgi"]
+        add_paths(options.get("python-path"))
+        if options.get("umask"):
+            os.umask(int(options["umask"], 8))
+        if options.get("display-name"):
+            show_name(options["display-name"])
+        if options.get("stack-size"):
+            threading.stack_size(int(options["stack-size"]))
+        self.ending = False
+        self.serving = False
+
+    def order_to_end(self, *_):
+        """Ends the process now if it is idle, and otherwise after its request."""
+        self.ending = True
+        if not self.serving:
+            raise SystemExit
+
+    def serve_alone(self):
+        """Serves one request at a time."""
+        signal.signal(signal.SIGTERM, self.order_to_end)
+        while True:
+            connection, _ = self.listener.accept()
+            self.serve(connection)
+
+    def serve(self, socket):
+        """Serves the requests of a connection until the server closes it."""
+        connection = Connection(socket)
+        application = Application(connection, self)
+        try:
+            while True:
+                request = connection.request()
+                if request is None:
+                    return
+                self.serving = True
+                application.serve(*request)
+                self.serving = False
+                if self.ending:
+                    raise SystemExit
+        except (Gone, OSError):
+            pass
+        finally:
+            self.serving = False
+            socket.close()
+            if self.ending and self.threads == 1:
+                raise SystemExit
+
+    def serve_in_threads(self):
+        """Serves as many requests at a time as there are threads."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        workers = [threading.Thread(target=self.work, name="worker %d" % n) for n in range(self.threads)]
+        for worker in workers:
+            worker.start()
+        signal.sigwait([signal.SIGTERM])
+        self.ending = True
+        # Nobody waits for another connection any more.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for worker in workers:
+            worker.join()
+
+    def work(self):
+        """A thread's life."""
+        while not self.ending:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                self.serve(connection)
+            except SystemExit:
+                return
+
+    def serve_in_copies(self):
+        """Serves each connection in a copy of this process, in which the application is loaded already."""
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self.order_to_end)
+        # What the copies share must not be touched by a collection of garbage.
+        gc.freeze()
+        while True:
+            connection, _ = self.listener.accept()
+            if os.fork() == 0:
+                self.listener.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                self.serve(connection)
+                sys.exit(0)
+            connection.close()
+
+
+def add_paths(paths):
+    """Adds directories before those that are searched already, with the `.pth` files in them."""
+    if not paths:
+        return
+    before = list(sys.path)
+    for path in paths.split(":"):
+        site.addsitedir(path)
+    sys.path[:] = [path for path in sys.path if path not in before] + before
+
+
+def show_name(name):
+    """Shows a name of up to 15 bytes in lists of processes."""
+    try:
+        with open("/proc/self/comm", "w") as file:
+            file.write(name)
+    except OSError:
+        pass
+
+
+def main(mode, arguments):
+    # The directory of this program is none.
+    del sys.path[0]
+    process = Process(arguments)
+    if process.preload:
+        try:
+            script.application(process.preload, process.callable)
+        except script.NotLoaded as problem:
+            # The requests will say so, too, to those who ask.
+            print(problem, file=sys.stderr)
+    if mode == "fork":
+        process.serve_in_copies()
+    elif process.threads == 1:
+        process.serve_alone()
+    else:
+        process.serve_in_threads()

@@ -1,0 +1,280 @@
+"""Applications with the interface of PEP 3333."""
+
+import io
+import os
+
+import tsubame_script as script
+from tsubame_frames import END_WELL, ERROR, OUTPUT, Gone, header
+
+
+class Errors(io.TextIOBase):
+    """`wsgi.errors`: a stream into the error log, with the details of the request."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not %s" % type(text).__name__)
+        self.connection.write(ERROR, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+
+class Input:
+    """`wsgi.input`: the body of the request, which arrives while the application reads it."""
+
+    __slots__ = ("connection", "pieces", "ended")
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.pieces = b""
+        self.ended = False
+
+    def more(self):
+        """Receives another piece, and returns whether there was one."""
+        piece = b"" if self.ended else self.connection.body()
+        self.ended = not piece
+        self.pieces += piece
+        return not self.ended
+
+    def take(self, length):
+        taken, self.pieces = self.pieces[:length], self.pieces[length:]
+        return taken
+
+    def read(self, size=-1):
+        if size is None or size < 0:
+            parts = [self.take(len(self.pieces))]
+            while not self.ended:
+                parts.append(self.connection.body())
+                self.ended = not parts[-1]
+            return b"".join(parts)
+        parts = []
+        while size > 0 and (self.pieces or self.more()):
+            parts.append(self.take(size))
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def readline(self, size=-1):
+        limit = size if size is not None and size >= 0 else None
+        searched = 0
+        while limit is None or len(self.pieces) < limit:
+            end = self.pieces.find(b"\n", searched)
+            if end >= 0:
+                return self.take(end + 1 if limit is None else min(end + 1, limit))
+            searched = len(self.pieces)
+            if not self.more():
+                return self.take(searched)
+        end = self.pieces.find(b"\n", 0, limit)
+        return self.take(end + 1 if end >= 0 else limit)
+
+    def readlines(self, hint=-1):
+        lines, length = [], 0
+        for line in self:
+            lines.append(line)
+            length += len(line)
+            if hint is not None and 0 < hint <= length:
+                break
+        return lines
+
+    def __iter__(self):
+        return iter(self.readline, b"")
+
+
+class FileWrapper:
+    """`wsgi.file_wrapper`: a file as a response."""
+
+    def __init__(self, file, block_size=8192):
+        self.filelike = file
+        self.blksize = block_size
+        if hasattr(file, "close"):
+            self.close = file.close
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        data = self.filelike.read(self.blksize)
+        if data:
+            return data
+        raise StopIteration
+
+    def place(self):
+        """The file's descriptor and position, if it is one that the kernel can read. None: it is something else."""
+        try:
+            descriptor = self.filelike.fileno()
+            if "b" not in getattr(self.filelike, "mode", "b"):
+                return None
+            offset = self.filelike.tell()
+            os.lseek(descriptor, 0, os.SEEK_CUR)
+            return descriptor, offset
+        except (AttributeError, OSError, ValueError, io.UnsupportedOperation):
+            return None
+
+
+class Response:
+    """A response on its way: its head waits for the first piece of the body."""
+
+    __slots__ = ("connection", "head", "names", "sent")
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.head = None
+        self.names = ()
+        self.sent = False
+
+    def start(self, status, headers, exc_info=None):
+        """`start_response`."""
+        if exc_info:
+            try:
+                if self.sent:
+                    raise exc_info[1].with_traceback(exc_info[2])
+            finally:
+                exc_info = None
+        elif self.head is not None:
+            raise AssertionError("headers have already been set")
+        if len(status) < 4 or not status[:3].isdigit() or status[3] != " ":
+            raise ValueError("status message %r is not three digits, a space and a reason" % (status,))
+        text = "Status: %s\r\n%s\r\n" % (status, "".join(["%s: %s\r\n" % field for field in headers]))
+        if text.count("\n") != len(headers) + 2 or text.count("\r") != len(headers) + 2 or "\0" in text:
+            raise ValueError("a header field contains a line break")
+        for name, value in headers:
+            if type(name) is not str or type(value) is not str:
+                raise TypeError("the names and values of header fields must be str: %r" % ((name, value),))
+        self.head = text.encode("latin-1")
+        self.names = headers
+        return self.write
+
+    def write(self, data):
+        """Sends a piece of the body, after the head."""
+        if self.head is None:
+            raise AssertionError("start_response() has not been called")
+        if not self.sent:
+            self.sent = True
+            data = self.head + data
+        if data:
+            self.connection.write(OUTPUT, data)
+
+    def finish(self, data):
+        """Sends all of the body at once, and ends the request."""
+        if self.head is None:
+            raise AssertionError("start_response() has not been called")
+        head = self.head
+        length = len(head) + len(data)
+        if length > 1 << 20:
+            self.write(data)
+            self.connection.send(END_WELL)
+            return
+        self.sent = True
+        self.connection.send(b"".join((header(OUTPUT, length), head, data, END_WELL)))
+
+    def has_length(self):
+        return any(name.lower() == "content-length" for name, _ in self.names)
+
+
+def measured(response, data):
+    """Adds the length of a body of one piece to the head, as PEP 3333 allows."""
+    head = response.head
+    if head is not None and head[8:11] not in (b"204", b"304") and not response.has_length():
+        response.head = b"%sContent-Length: %d\r\n\r\n" % (head[:-2], len(data))
+
+
+class Application:
+    """Answers the requests of one connection."""
+
+    def __init__(self, connection, process):
+        self.connection = connection
+        self.errors = Errors(connection)
+        self.process = process
+        self.handler = None
+        self.template = None
+        self.call = None
+
+    def prepare(self, handler):
+        """Loads the application of a handler, and writes down what all of its requests have in common."""
+        self.handler = None
+        self.call = script.application(handler["file"], handler["callable"])
+        self.template = {
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.errors": self.errors,
+            "wsgi.multithread": self.process.threads > 1,
+            "wsgi.multiprocess": handler["processes"] != "1",
+            "wsgi.run_once": False,
+            "wsgi.file_wrapper": FileWrapper,
+            "wsgi.input_terminated": True,
+            "mod_wsgi.version": (4, 9, 4),
+            "mod_wsgi.process_group": handler["process_group"],
+            "mod_wsgi.application_group": handler["application_group"],
+            "mod_wsgi.callable_object": handler["callable"],
+            "mod_wsgi.request_handler": "wsgi-script",
+            "mod_wsgi.handler_script": "",
+            "mod_wsgi.script_reloading": handler["reloading"],
+            "mod_wsgi.enable_sendfile": handler["sendfile"],
+        }
+        self.handler = handler
+
+    def serve(self, handler, fields):
+        """Answers a request."""
+        connection = self.connection
+        response = Response(connection)
+        try:
+            if handler is not self.handler:
+                self.prepare(handler)
+            environ = self.template.copy()
+            environ.update(zip(fields[::2], fields[1::2]))
+            environ["wsgi.input"] = Input(connection)
+            if environ["REQUEST_SCHEME"] == "https":
+                environ["wsgi.url_scheme"] = "https"
+            if handler["head"] == "get" and environ["REQUEST_METHOD"] == "HEAD":
+                environ["REQUEST_METHOD"] = "GET"
+            result = self.call(environ, response.start)
+            try:
+                self.deliver(response, result)
+            finally:
+                if hasattr(result, "close"):
+                    result.close()
+        except (Gone, BrokenPipeError, ConnectionResetError):
+            raise Gone from None
+        except script.NotLoaded as problem:
+            self.fail(response, str(problem), problem.status)
+        except SystemExit as problem:
+            self.fail(response, self.occurred(handler) + script.formatted(problem), 500)
+        except Exception as problem:
+            self.fail(response, self.occurred(handler) + script.formatted(problem), 500)
+
+    def deliver(self, response, result):
+        """Sends what the application has returned."""
+        kind = type(result)
+        if kind is list or kind is tuple:
+            data = result[0] if len(result) == 1 else b"".join(result)
+            if not response.sent:
+                if len(result) == 1:
+                    measured(response, data)
+                return response.finish(data)
+            response.write(data)
+        elif kind is FileWrapper and not response.sent and response.head is not None and result.place():
+            response.write(b"")
+            self.connection.write_file(*result.place(), None)
+        else:
+            for data in result:
+                if data:
+                    response.write(data)
+            if not response.sent:
+                response.write(b"")
+        self.connection.send(END_WELL)
+
+    def occurred(self, handler):
+        return "Exception occurred processing WSGI script '%s'.\n" % handler["file"]
+
+    def fail(self, response, text, status):
+        """Logs why there is no response, or no whole one."""
+        text = "mod_wsgi (pid=%d): %s\n" % (os.getpid(), text.rstrip("\n"))
+        self.connection.write(ERROR, text.encode("utf-8", "backslashreplace"))
+        if response.sent:
+            self.connection.end(status=1, error="the application failed in the middle of its response")
+        else:
+            self.connection.write(OUTPUT, b"Status: %d\r\n\r\n" % status)
+            self.connection.end(status=0, http=status)
