@@ -4,7 +4,7 @@ import io
 import os
 
 import tsubame_script as script
-from tsubame_frames import END_WELL, ERROR, OUTPUT, Gone, header
+from tsubame_frames import CONTENT_MAX, END_WELL, ERROR, OUTPUT, Gone, header
 
 
 class Errors(io.TextIOBase):
@@ -117,12 +117,11 @@ class FileWrapper:
 class Response:
     """A response on its way: its head waits for the first piece of the body."""
 
-    __slots__ = ("connection", "head", "names", "sent")
+    __slots__ = ("connection", "head", "sent")
 
     def __init__(self, connection):
         self.connection = connection
         self.head = None
-        self.names = ()
         self.sent = False
 
     def start(self, status, headers, exc_info=None):
@@ -135,16 +134,11 @@ class Response:
                 exc_info = None
         elif self.head is not None:
             raise AssertionError("headers have already been set")
-        if len(status) < 4 or not status[:3].isdigit() or status[3] != " ":
-            raise ValueError("status message %r is not three digits, a space and a reason" % (status,))
-        text = "Status: %s\r\n%s\r\n" % (status, "".join(["%s: %s\r\n" % field for field in headers]))
-        if text.count("\n") != len(headers) + 2 or text.count("\r") != len(headers) + 2 or "\0" in text:
-            raise ValueError("a header field contains a line break")
-        for name, value in headers:
-            if type(name) is not str or type(value) is not str:
-                raise TypeError("the names and values of header fields must be str: %r" % ((name, value),))
-        self.head = text.encode("latin-1")
-        self.names = headers
+        try:
+            key = status, *headers
+            self.head = heads.get(key) or head(key, status, headers)
+        except TypeError:
+            raise TypeError("the status and the header fields must be str: %r" % ((status, headers),)) from None
         return self.write
 
     def write(self, data):
@@ -153,32 +147,50 @@ class Response:
             raise AssertionError("start_response() has not been called")
         if not self.sent:
             self.sent = True
-            data = self.head + data
+            data = b"%s\r\n%s" % (self.head, data)
         if data:
             self.connection.write(OUTPUT, data)
 
-    def finish(self, data):
+    def finish(self, data, end_of_head):
         """Sends all of the body at once, and ends the request."""
-        if self.head is None:
-            raise AssertionError("start_response() has not been called")
         head = self.head
-        length = len(head) + len(data)
-        if length > 1 << 20:
-            self.write(data)
+        length = len(head) + len(end_of_head) + len(data)
+        self.sent = True
+        if length > CONTENT_MAX:
+            self.connection.write(OUTPUT, head + end_of_head)
+            self.connection.write(OUTPUT, data)
             self.connection.send(END_WELL)
             return
-        self.sent = True
-        self.connection.send(b"".join((header(OUTPUT, length), head, data, END_WELL)))
-
-    def has_length(self):
-        return any(name.lower() == "content-length" for name, _ in self.names)
+        self.connection.send(b"".join((header(OUTPUT, length), head, end_of_head, data, END_WELL)))
 
 
-def measured(response, data):
-    """Adds the length of a body of one piece to the head, as PEP 3333 allows."""
-    head = response.head
-    if head is not None and head[8:11] not in (b"204", b"304") and not response.has_length():
-        response.head = b"%sContent-Length: %d\r\n\r\n" % (head[:-2], len(data))
+# The heads of the last responses, by status and fields. Applications repeat them.
+heads = {}
+HEADS_MAX = 256
+# Responses with these statuses have no body whose length could be told (RFC 9110 section 6.4.1).
+WITHOUT_BODY = (b"204", b"304")
+
+
+def head(key, status, headers):
+    """The head of a response, up to the line that ends it."""
+    if len(status) < 4 or not status[:3].isdigit() or status[3] != " ":
+        raise ValueError("status message %r is not three digits, a space and a reason" % (status,))
+    text = "Status: " + status + "\r\n" + "".join([name + ": " + value + "\r\n" for name, value in headers])
+    lines = len(headers) + 1
+    if text.count("\n") != lines or text.count("\r") != lines or "\0" in text:
+        raise ValueError("a header field contains a line break: %r" % (headers,))
+    encoded = text.encode("latin-1")
+    if len(heads) >= HEADS_MAX:
+        heads.clear()
+    heads[key] = encoded
+    return encoded
+
+
+def length_of(head, data):
+    """The field that tells the length of a body of one piece, as PEP 3333 allows, unless the application has told it."""
+    if head[8:11] in WITHOUT_BODY or b"\ncontent-length:" in head.lower():
+        return b"\r\n"
+    return b"Content-Length: %d\r\n\r\n" % len(data)
 
 
 class Application:
@@ -224,7 +236,8 @@ class Application:
             if handler is not self.handler:
                 self.prepare(handler)
             environ = self.template.copy()
-            environ.update(zip(fields[::2], fields[1::2]))
+            field = iter(fields)
+            environ.update(zip(field, field))
             environ["wsgi.input"] = Input(connection)
             if environ["REQUEST_SCHEME"] == "https":
                 environ["wsgi.url_scheme"] = "https"
@@ -250,11 +263,12 @@ class Application:
         kind = type(result)
         if kind is list or kind is tuple:
             data = result[0] if len(result) == 1 else b"".join(result)
-            if not response.sent:
-                if len(result) == 1:
-                    measured(response, data)
-                return response.finish(data)
-            response.write(data)
+            if response.sent:
+                response.write(data)
+            elif response.head is None:
+                raise AssertionError("start_response() has not been called")
+            else:
+                return response.finish(data, length_of(response.head, data) if len(result) == 1 else b"\r\n")
         elif kind is FileWrapper and not response.sent and response.head is not None and result.place():
             response.write(b"")
             self.connection.write_file(*result.place(), None)

@@ -18,16 +18,17 @@ use crate::tree::{cargo, root, target_dir};
 /// The variable that asks this program to compile a crate, with instrumentation if the crate is ours: what Cargo calls
 /// a wrapper of rustc.
 const WRAPPER: &str = "TSUBAME_FUZZ_COMPILES";
-/// The instrumentation that libFuzzer needs: coverage of edges, and traces of comparisons. Cargo does not know of these
-/// flags, so a change of them reaches the crates that change after it.
+/// The instrumentation that libFuzzer needs: coverage of edges. Cargo does not know of these flags, so a change of them reaches
+/// the crates that change after it.
 const INSTRUMENTATION: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
+/// Traces of comparisons, in addition, by which new inputs are found. They take more than half of the time that an input takes.
+const COMPARES: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The default time for each target, in seconds.
 const SECONDS: u32 = 15;
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (task, named) = arguments(args)?;
     let targets = if named.is_empty() { targets()? } else { named };
     let began = Instant::now();
-    let built = build()?;
+    let built = build(task)?;
     println!("fuzz: built in {:.0} s", began.elapsed().as_secs_f64());
     let (inputs, failed) = side_by_side(&targets, |target| match task {
         Task::Minimize => minimize(&built, target).map(|()| 0),
@@ -127,12 +128,14 @@ fn targets() -> Result<Vec<String>, String> {
 }
 
 /// Builds the targets; returns the directory that contains them.
-fn build() -> Result<PathBuf, String> {
+fn build(task: Task) -> Result<PathBuf, String> {
     let target_dir = target_dir();
     let wrapper = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
     let mut command = cargo();
     command.args(["build", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]).arg(&target_dir);
-    command.env("RUSTC_WRAPPER", wrapper).env(WRAPPER, "1");
+    command
+        .env("RUSTC_WRAPPER", wrapper)
+        .env(WRAPPER, if matches!(task, Task::Runs(_)) { "edges" } else { "compares" });
     let status = command.stdin(Stdio::null()).status().map_err(|error| format!("cargo build: {error}"))?;
     if !status.success() {
         return Err("the fuzz targets do not build (libFuzzer needs a C++ compiler: g++ or clang++)".into());
@@ -142,11 +145,14 @@ fn build() -> Result<PathBuf, String> {
 
 /// Compiles a crate if [`build`] has asked Cargo to let this program do that. `args`: rustc and its arguments.
 pub(crate) fn compile_if_asked(args: &[String]) -> Option<ExitCode> {
-    std::env::var_os(WRAPPER)?;
+    let traces = std::env::var_os(WRAPPER)? == "compares";
     let (rustc, args) = args.split_first()?;
     let is_ours = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name.starts_with("tsubame-"));
     let mut command = Command::new(rustc);
-    command.args(args).args(if is_ours { INSTRUMENTATION } else { &[] });
+    command.args(args);
+    if is_ours {
+        command.args(INSTRUMENTATION).args(traces.then_some(COMPARES));
+    }
     Some(match command.status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

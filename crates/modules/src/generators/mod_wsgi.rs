@@ -39,9 +39,11 @@ pub(crate) static MODULE: Module = Module {
 };
 
 const HANDLER: &str = "wsgi-script";
+/// The handler that forks a process which has loaded the script: no handler of mod_wsgi.
+const FORK: &str = "python-fork";
 
 const SCRIPTS: Handler = Handler::Later {
-    claims: |request| request.handler_name() == Some(HANDLER),
+    claims: |request| matches!(request.handler_name(), Some(HANDLER | FORK)),
     check: refusal,
     run: |request| handle(request),
 };

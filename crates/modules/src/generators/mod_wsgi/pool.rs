@@ -20,6 +20,8 @@ const INHERITED: [&str; 4] = ["LANG", "LC_ALL", "TZ", "PYTHONPATH"];
 const IDLE: Duration = Duration::from_secs(600);
 /// There are at least this many processes for each application without a group, if requests need them.
 const EMBEDDED: u64 = 5;
+/// How many requests for one script `python-fork` serves at once, for each processor.
+const COPIES: u64 = 4;
 /// How long a request waits for a process of a group without `queue-timeout`.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -29,6 +31,8 @@ pub(super) struct Application {
     pub(super) process_group: String,
     pub(super) application_group: String,
     callable: String,
+    /// Each request runs in a copy of one process that has loaded the script.
+    forks: bool,
 }
 
 impl Application {
@@ -37,9 +41,11 @@ impl Application {
         let noted = |note: &str| request.notes.get(note).map(str::to_string);
         let process_group = noted(PROCESS_GROUP).or_else(|| dir.process_group.get().cloned()).unwrap_or_default();
         let application_group = noted(APPLICATION_GROUP).or_else(|| dir.application_group.get().cloned());
+        let forks = request.handler_name() == Some(super::FORK);
         Application {
-            process_group: named(request, &process_group),
+            process_group: if forks { String::new() } else { named(request, &process_group) },
             application_group: named(request, application_group.as_deref().unwrap_or("%{RESOURCE}")),
+            forks,
             callable: noted(CALLABLE).or_else(|| dir.callable.get().cloned()).unwrap_or_else(|| super::CALLABLE.into()),
         }
     }
@@ -77,7 +83,11 @@ impl Application {
         let home = options.python_home.as_ref().or(server.python_home.get());
         let python = home.map_or_else(|| PYTHON.to_string(), |home| format!("{home}/bin/python3"));
         let mut arguments = server.switches();
-        arguments.extend([Runtime::PATH.to_string(), "wsgi".to_string(), format!("threads={}", options.threads)]);
+        let mode = if self.forks { "fork" } else { "wsgi" };
+        arguments.extend([Runtime::PATH.to_string(), mode.to_string(), format!("threads={}", options.threads)]);
+        if self.forks {
+            arguments.extend([format!("preload={}", request.mapped.filename), format!("callable={}", self.callable)]);
+        }
         arguments.extend(options.arguments.iter().cloned());
         if let Some(path) = server.python_path.get() {
             arguments.push(format!("python-path={path}"));
@@ -91,14 +101,30 @@ impl Application {
             Some(meta) => program.of_file(&meta),
             None => program,
         };
-        let processors = sys::affinity::processors() as u64;
-        let settings = match daemon {
-            None => PoolSettings {
-                max: (2 * processors).max(EMBEDDED),
-                idle: Some(IDLE),
-                wait: WAIT,
-                ..PoolSettings::default()
+        Some(Class {
+            name: match self.forks {
+                true => format!("{} {}", super::FORK, request.mapped.filename),
+                false => format!("wsgi {}|{}", self.process_group, self.application_group),
             },
+            module: "wsgi".into(),
+            host: request.vhost.name.clone(),
+            protocol: Head::Runtime(RuntimeCall::default()).protocol(),
+            concurrency: match options.threads {
+                _ if self.forks => Concurrency::Many(COPIES * sys::affinity::processors() as u64),
+                1 => Concurrency::One,
+                threads => Concurrency::Many(threads),
+            },
+            program,
+            settings: self.settings(daemon),
+        })
+    }
+
+    /// How many processes there are, and how long they live.
+    fn settings(&self, daemon: Option<&DaemonProcess>) -> PoolSettings {
+        let idle = PoolSettings { idle: Some(IDLE), wait: WAIT, ..PoolSettings::default() };
+        match daemon {
+            None if self.forks => PoolSettings { max: 1, ..idle },
+            None => PoolSettings { max: (2 * sys::affinity::processors() as u64).max(EMBEDDED), ..idle },
             Some(daemon) => PoolSettings {
                 max: daemon.processes.unwrap_or(1),
                 min: daemon.processes.unwrap_or(1),
@@ -109,18 +135,9 @@ impl Application {
                 memory: daemon.memory,
                 wait: daemon.queue.unwrap_or(WAIT),
                 queue: daemon.backlog,
-                ..PoolSettings::default()
+                ..idle
             },
-        };
-        Some(Class {
-            name: format!("wsgi {}|{}", self.process_group, self.application_group),
-            module: "wsgi".into(),
-            host: request.vhost.name.clone(),
-            protocol: Head::Runtime(RuntimeCall::default()).protocol(),
-            concurrency: if options.threads == 1 { Concurrency::One } else { Concurrency::Many(options.threads) },
-            program,
-            settings,
-        })
+        }
     }
 }
 
