@@ -3,6 +3,9 @@
 use std::ffi::{CStr, CString};
 use std::io;
 
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
 use crate::last_os_error;
 
 /// An entry of the user database.
@@ -122,6 +125,24 @@ impl Identity {
         };
         if failed { last_os_error() } else { Ok(()) }
     }
+
+    /// Has this user do something, in a thread of its own. Only root may. `Err`: the user cannot be assumed.
+    ///
+    /// The kernel knows a user for each thread, and this thread is unknown to the C library, which keeps them all the same.
+    pub fn act<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let groups: Vec<Gid> = self.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let assume_and_act = || {
+            set_thread_groups(&groups)?;
+            set_thread_res_gid(gid, gid, gid)?;
+            set_thread_res_uid(uid, uid, uid)?;
+            Ok(act())
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, assume_and_act)?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
 }
 
 fn groups_of(name: &str, gid: u32) -> Vec<u32> {
@@ -158,7 +179,26 @@ pub fn gid() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_user_acts_in_a_thread() {
+        if !is_root() {
+            return;
+        }
+        let nobody = Identity { uid: 65534, gid: 65534, groups: vec![65534] };
+        let file = std::env::temp_dir().join(format!("cred-{}", std::process::id()));
+        std::fs::write(&file, "x").expect("a file");
+        for (mode, expected) in [(0o600, false), (0o604, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
+            let done = nobody.act(|| (uid(), gid(), std::fs::read(&file).is_ok())).expect("root may");
+            assert_eq!(done, (65534, 65534, expected), "{mode:o}");
+        }
+        assert_eq!(uid(), 0);
+        std::fs::remove_file(&file).expect("removed");
+    }
 
     #[test]
     fn names_and_numbers() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use conf::System as _;
 use lexopt::prelude::*;
 use server::machine::Machine;
+use sys::cred::Identity;
 
 use crate::bundles::{Bundle, Manifest, digest, referenced};
 use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, misuse, with, word};
@@ -28,6 +29,7 @@ pub(crate) static PAGE: HelpPage = HelpPage {
     brief: &CONFIGURATION,
     text: "  tsubame bundle -f /etc/apache2/apache2.conf -o site.bundle
   scp site.bundle node2: && ssh node2 tsubame ctl -f /etc/apache2/apache2.conf load site.bundle
+  tsubame bundle -f /etc/apache2/apache2.conf -o - | ssh node2 tsubame ctl -f /etc/apache2/apache2.conf load -
 
 The bundle holds every file that a start reads, the names of -D, the lines of -C and -c, and the variables of the environment that
 the configuration uses. Certificates, keys and files of users are only listed, certificates with their fingerprints: each machine
@@ -38,7 +40,7 @@ what is in it. The same configuration makes the same bytes and the same version.
     groups: &[(
         "Options",
         &[
-            with(&["-o", "--output"], Value::File("file"), "the file to write; an older one is replaced"),
+            with(&["-o", "--output"], Value::File("file"), "the file to write, in place of an older one (-: standard output)"),
             word(&["-h", "--help"], "this page"),
         ],
     )],
@@ -47,30 +49,24 @@ Exit status:
   0  the bundle was written
   1  the configuration or the command line is wrong, or a file cannot be read or written
 ",
+    misuse: 1,
 };
 
 /// Runs `tsubame bundle`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
-    let file = match read(&mut options, lexopt::Parser::from_args(args)) {
-        Ok(Some(file)) => file,
-        Ok(None) => {
-            output::print(&PAGE.page());
-            return ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            misuse::report(program, &PAGE, &why);
-            return ExitCode::FAILURE;
-        }
+    let file = match misuse::wish(program, &PAGE, read(&mut options, lexopt::Parser::from_args(args))) {
+        Ok(file) => file,
+        Err(code) => return code,
     };
     let configured = match print::read(&options, &ConfigSource::File) {
         Ok(configured) => configured,
         Err(code) => return code,
     };
-    let made = preflight::can_start(&options, &configured).and_then(|()| make(&configured));
+    let made = preflight::can_start(&options, &configured).and_then(|children| make(&configured, children.as_ref()));
     match made.and_then(|bundle| write(&bundle, &file).map(|()| bundle)) {
         Ok(bundle) => {
-            output::print(&summary(&bundle, &file));
+            say(&summary(&bundle, &file), &file);
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -94,9 +90,9 @@ fn read(options: &mut Options, mut parser: lexopt::Parser) -> Result<Option<Path
 }
 
 /// Makes a bundle of a configuration that was just read.
-fn make(configured: &Configured) -> Result<Bundle, String> {
+fn make(configured: &Configured, children: Option<&Identity>) -> Result<Bundle, String> {
     let ReadSources { given, paths, places, bundle, .. } = &configured.sources;
-    let references = referenced(&configured.loaded.server)?;
+    let references = referenced(&configured.loaded.server, children)?;
     if let Some(bundle) = bundle {
         let manifest = Manifest { given: given.clone(), references, places: bundle.manifest.places.clone() };
         return Ok(Bundle { manifest, files: bundle.files.clone() });
@@ -112,11 +108,22 @@ fn make(configured: &Configured) -> Result<Bundle, String> {
     Ok(Bundle { manifest: Manifest { given: given.clone(), places: places.clone(), references }, files })
 }
 
+/// The name that stands for standard output.
+const OUTPUT: &str = "-";
+
 /// Writes a bundle, for its owner only. There is always the old file or the whole new one.
 fn write(bundle: &Bundle, file: &Path) -> Result<(), String> {
     let bytes = bundle.to_bytes()?;
     // What this machine could not load is not written.
     Bundle::from_bytes(&bytes)?;
+    if file == Path::new(OUTPUT) {
+        let mut output = io::stdout().lock();
+        if output.is_terminal() {
+            return Err("a terminal cannot show a bundle: name a file, or a program after |".into());
+        }
+        let written = output.write_all(&bytes).and_then(|()| output.flush());
+        return written.map_err(|error| format!("standard output: {}", sys::describe(&error)));
+    }
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let written = write_new(Path::new(&unfinished), &bytes).and_then(|()| std::fs::rename(&unfinished, file));
@@ -132,11 +139,20 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Says what was written; the bundle itself may have standard output.
+fn say(summary: &str, file: &Path) {
+    match file == Path::new(OUTPUT) {
+        true => output::complain(summary.trim_end()),
+        false => output::print(summary),
+    }
+}
+
 fn summary(bundle: &Bundle, file: &Path) -> String {
     let Manifest { given, references, .. } = &bundle.manifest;
     let count = |number: usize, one: &str, more: &str| format!("{number} {}", if number == 1 { one } else { more });
     let files = count(given.files.len(), "file", "files");
-    let mut text = format!("{}: version {}, {files}\n", file.display(), given.version());
+    let place = if file == Path::new(OUTPUT) { "bundle".into() } else { file.display().to_string() };
+    let mut text = format!("{place}: version {}, {files}\n", given.version());
     if !references.is_empty() {
         text += "each machine needs these files already:\n";
     }

@@ -14,5 +14,5 @@ pub(crate) use self::drift::drift;
 pub(crate) use self::files::{Files, Seen};
 pub(crate) use self::manifest::{Given, Manifest, digest};
 pub(crate) use self::names::Places;
-pub(crate) use self::references::{missing, referenced};
+pub(crate) use self::references::{missing, referenced, unusable};
 pub(crate) use self::store::{State, Store};

@@ -47,6 +47,7 @@ Exit status:
   0  done
   1  the configuration or the command line is wrong, or files cannot be read or removed
 ",
+    misuse: 1,
 };
 
 /// What the command line asks for.
@@ -61,16 +62,9 @@ struct Wish {
 /// Runs `tsubame cache`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
-    let wish = match read(&mut options, lexopt::Parser::from_args(args)) {
-        Ok(Some(wish)) => wish,
-        Ok(None) => {
-            output::print(&PAGE.page());
-            return ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            misuse::report(program, &PAGE, &why);
-            return ExitCode::FAILURE;
-        }
+    let wish = match misuse::wish(program, &PAGE, read(&mut options, lexopt::Parser::from_args(args))) {
+        Ok(wish) => wish,
+        Err(code) => return code,
     };
     let configured = match config::read(&options, &ConfigSource::File) {
         Ok(configured) => configured,

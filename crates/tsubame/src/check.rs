@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use lexopt::prelude::*;
 use server::{Loaded, Server};
 
-use self::report::{Read, Report, Verdict};
+use self::report::{Read, Report};
 use crate::cli::{self, CONFIGURATION, HelpPage, Options, Value, misuse, with, word};
 use crate::config;
 use crate::diagnosis::preflight::{self, Obstacle, Preflight};
@@ -56,6 +56,7 @@ Exit status:
   1  it would start, but a feature would be lost
   2  it would not start, or the command line is wrong
 ",
+    misuse: 2,
 };
 
 /// The options of the command line.
@@ -71,16 +72,9 @@ struct Query {
 /// Runs `tsubame check`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
-    let query = match read(&mut options, lexopt::Parser::from_args(args)) {
-        Ok(Some(query)) => query,
-        Ok(None) => {
-            output::print(&PAGE.page());
-            return ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            misuse::report(program, &PAGE, &why);
-            return Verdict::DoesNotStart.exit_code();
-        }
+    let query = match misuse::wish(program, &PAGE, read(&mut options, lexopt::Parser::from_args(args))) {
+        Ok(query) => query,
+        Err(code) => return code,
     };
     let report = report(&options, &query);
     if query.json {

@@ -23,6 +23,7 @@ For this shell and those you open later:
     column: 8,
     groups: &[("Commands", &[word(&["bash"], "for bash"), word(&["zsh"], "for zsh"), word(&["fish"], "for fish")])],
     end: "",
+    misuse: 1,
 };
 
 /// The words of a command. The program itself has no name.
@@ -46,7 +47,7 @@ struct CompletedWord {
 pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
     let [shell] = args else {
         misuse::report(program, &PAGE, &"name one shell: bash, zsh or fish".into());
-        return ExitCode::FAILURE;
+        return PAGE.misuse.into();
     };
     let pages = pages();
     match shell.to_str() {
@@ -57,7 +58,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> ExitCode {
         _ => {
             let why = format!("'{}' is none of the shells: bash, zsh, fish", shell.to_string_lossy());
             misuse::report(program, &PAGE, &why.into());
-            return ExitCode::FAILURE;
+            return PAGE.misuse.into();
         }
     }
     ExitCode::SUCCESS

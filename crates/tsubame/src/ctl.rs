@@ -57,6 +57,7 @@ Exit status:
 Back to Apache, with Debian's packages:
   systemctl start apache2   Tsubame finishes what it serves for eight seconds at most, and Apache takes over
 ",
+    misuse: 1,
 };
 
 const ASK: [Word; 8] = [
@@ -77,8 +78,9 @@ const ASK: [Word; 8] = [
 /// The command that this program runs itself: it needs the files, and the server may not run.
 const LOAD: &str = "load";
 
-const OF_LOAD: [Word; 2] = [
-    with(&["--check"], Value::Any("URL"), "go back unless this http:// URL answers below 400 with the new version"),
+const OF_LOAD: [Word; 3] = [
+    with(&["--check"], Value::Any("URL"), "go back unless this URL answers below 400 with the new version"),
+    with(&["--to"], Value::Any("ADDRESS:PORT"), "connect to this address for it (that of the URL's host)"),
     with(&["--within"], Value::Any("TIME"), "how long that may take, such as 30s (10s)"),
 ];
 
@@ -90,7 +92,11 @@ const CHANGE: [Word; 13] = [
     ),
     with(&["log-level"], Value::Any("'*' LEVEL"), "set the level of all modules"),
     with(&["log-level"], Value::Any("reset"), "go back to the levels of the configuration"),
-    with(&[LOAD], Value::File("FILE"), "put a bundle in the place of the configuration (tsubame bundle), and restart"),
+    with(
+        &[LOAD],
+        Value::File("FILE"),
+        "put a bundle (tsubame bundle; -: standard input) in the place of the configuration, and restart",
+    ),
     with(&[LOAD], Value::Any("--rollback"), "go back to the version before"),
     word(&["reload-certificates"], "read certificates, keys and revocation lists again"),
     word(&["drain"], "tell load balancers to send no new clients (mod_agent)"),
@@ -110,16 +116,9 @@ fn commands() -> impl Iterator<Item = &'static str> {
 /// Runs `tsubame ctl`.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
-    let Command { socket, words } = match read(&mut options, args) {
-        Ok(Some(command)) => command,
-        Ok(None) => {
-            output::print(&PAGE.page());
-            return ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            misuse::report(program, &PAGE, &why);
-            return ExitCode::FAILURE;
-        }
+    let Command { socket, words } = match misuse::wish(program, &PAGE, read(&mut options, args)) {
+        Ok(command) => command,
+        Err(code) => return code,
     };
     if words[0] == LOAD {
         return said(program, load::run(&options, socket.is_some(), &words[1..]));

@@ -116,21 +116,15 @@ Exit status:
   0  there is an answer, whatever its status
   1  there is none: the configuration or the command line is wrong
 ",
+    misuse: 1,
 };
 
 /// Runs `tsubame explain` for the configuration on disk.
 pub(crate) fn run(program: &str, args: Vec<OsString>) -> ExitCode {
     let mut options = Options::new(program, &args);
-    let query = match read(Some(&mut options), lexopt::Parser::from_args(args)) {
-        Ok(Some(query)) => query,
-        Ok(None) => {
-            output::print(&PAGE.page());
-            return ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            misuse::report(program, &PAGE, &why);
-            return ExitCode::FAILURE;
-        }
+    let query = match misuse::wish(program, &PAGE, read(Some(&mut options), lexopt::Parser::from_args(args))) {
+        Ok(query) => query,
+        Err(code) => return code,
     };
     let configured = match config::read(&options, &ConfigSource::File) {
         Ok(configured) => configured,

@@ -50,8 +50,7 @@ pub(crate) fn serve(
     ready: impl FnOnce(&Listeners),
 ) -> ExitCode {
     configured.loaded.server.before_start();
-    if let Err(message) = preflight::can_start(options, &configured).and_then(|()| make_runtime_directory(&configured))
-    {
+    if let Err(message) = preflight::can_start(options, &configured).and_then(|_| make_runtime_directory(&configured)) {
         messages::print(options, &message);
         return ExitCode::FAILURE;
     }

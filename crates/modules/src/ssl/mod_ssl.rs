@@ -12,6 +12,7 @@ mod clients;
 mod context;
 mod examine;
 mod expiry;
+mod health;
 mod keys;
 mod loading;
 mod managed;
@@ -47,6 +48,7 @@ use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Orde
 
 pub use self::certificates::{end_of, has_key};
 pub use self::expiry::{Expiry, all as expiries};
+pub use self::health::connect_to_own;
 pub use self::loading::Reloader;
 pub(crate) use self::managed::{Managed, Served, manage};
 #[cfg(fuzzing)]

@@ -79,6 +79,8 @@ pub(crate) struct HelpPage {
     pub(crate) groups: &'static [(&'static str, &'static [Word])],
     /// Paragraphs after the words, if any.
     pub(crate) end: &'static str,
+    /// The exit status if the command line is wrong.
+    pub(crate) misuse: u8,
 }
 
 impl HelpPage {

@@ -1,9 +1,26 @@
 //! Reports a wrong command line: the reason, the most similar name, the usage, and where to find more.
 
+use std::process::ExitCode;
+
 use conf::nearest_name;
 
 use super::help::HelpPage;
 use crate::output;
+
+/// What the words after a command ask for. `Err`: the page of `--help` was printed (`Ok(None)`), or misuse was reported.
+pub(crate) fn wish<W>(program: &str, page: &HelpPage, read: Result<Option<W>, lexopt::Error>) -> Result<W, ExitCode> {
+    match read {
+        Ok(Some(wish)) => Ok(wish),
+        Ok(None) => {
+            output::print(&page.page());
+            Err(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            report(program, page, &why);
+            Err(page.misuse.into())
+        }
+    }
+}
 
 /// Reports why the words after a command are wrong.
 pub(crate) fn report(program: &str, page: &HelpPage, error: &lexopt::Error) {

@@ -12,7 +12,7 @@ use mpm::settings::MpmSettings;
 
 use self::wish::{What, Wish};
 use super::client::{Endpoint, configured, connect, request, restart_at};
-use crate::bundles::{Bundle, State, Store, missing};
+use crate::bundles::{Bundle, State, Store, missing, unusable};
 use crate::cli::{self, Options};
 use crate::config::{self, ConfigSource, Configured};
 use crate::diagnosis::explanation;
@@ -25,13 +25,18 @@ pub(super) fn run(options: &Options, has_socket: bool, words: &[String]) -> Resu
     if has_socket {
         return Err("load needs the options that the server was started with (-f, -d), and not --socket".into());
     }
+    // A pipe may be slow: before the lock.
+    let given = match &wish.what {
+        What::File(file) => Some(Arc::new(read_bundle(file)?)),
+        What::Rollback => None,
+    };
     let store = Store::of(&cli::config_file(options));
     let of_store = |error: std::io::Error| format!("{}: {}", store.current().display(), sys::describe(&error));
     let _lock = store.lock().map_err(of_store)?.ok_or("another load is under way")?;
     let before = store.state().map_err(of_store)?;
-    let (bundle, version) = match &wish.what {
-        What::File(file) => (Some(Arc::new(read_bundle(file)?)), None),
-        What::Rollback => {
+    let (bundle, version) = match given {
+        Some(bundle) => (Some(bundle), None),
+        None => {
             let previous = before.previous.clone().ok_or("there is no earlier version")?;
             let bundle = previous.as_ref().map(|version| Bundle::open(&store.directory(version))).transpose()?;
             (bundle.map(Arc::new), Some(previous))
@@ -61,12 +66,16 @@ pub(super) fn run(options: &Options, has_socket: bool, words: &[String]) -> Resu
     }
 }
 
-/// Reads the file of a bundle.
+/// Reads a bundle from a file, or from standard input (`-`).
 fn read_bundle(file: &Path) -> Result<Bundle, String> {
-    let place = file.display();
+    let is_input = file == Path::new("-");
+    let place = if is_input { "standard input".into() } else { file.display().to_string() };
     let mut bytes = Vec::new();
     let most = conf::read::TEXT_MAX as u64 + 1;
-    let read = std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    let read = match is_input {
+        true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes)),
+    };
     read.map_err(|error| format!("{place}: {}", sys::describe(&error)))?;
     Bundle::from_bytes(&bytes).map_err(|why| format!("{place}: {why}"))
 }
@@ -74,7 +83,7 @@ fn read_bundle(file: &Path) -> Result<Bundle, String> {
 /// Checks a configuration as this machine reads it, before anything is changed.
 fn check(options: &Options, bundle: Option<&Arc<Bundle>>) -> Result<Configured, String> {
     let what = if bundle.is_some() { "the bundle" } else { "the earlier configuration" };
-    let unusable = |why: &str| format!("{what} cannot be used here, nothing has changed:\n{}", why.trim_end());
+    let refused = |why: &str| format!("{what} cannot be used here, nothing has changed:\n{}", why.trim_end());
     let read = config::read(options, &ConfigSource::Exactly(bundle));
     // First of all: they may be why the configuration cannot be read, which would name only one of them.
     let root = match &read {
@@ -83,15 +92,18 @@ fn check(options: &Options, bundle: Option<&Arc<Bundle>>) -> Result<Configured, 
     };
     let absent = bundle.map(|bundle| missing(root, &bundle.manifest.references)).unwrap_or_default();
     if !absent.is_empty() {
-        return Err(unusable(&absent.join("\n")));
+        return Err(refused(&absent.join("\n")));
     }
     let configured = read.map_err(|failed| {
-        unusable(&explanation::of(&failed.error, &(&*failed).into(), &options.program, Style::of_errors()))
+        refused(&explanation::of(&failed.error, &(&*failed).into(), &options.program, Style::of_errors()))
     })?;
     let server = &configured.loaded.server;
-    preflight::can_start(options, &configured).map_err(|why| unusable(&why))?;
-    let stops: Vec<String> = preflight::look(server).stops.iter().map(ToString::to_string).collect();
-    if stops.is_empty() { Ok(configured) } else { Err(unusable(&stops.join("\n"))) }
+    let children = preflight::can_start(options, &configured).map_err(|why| refused(&why))?;
+    let references = bundle.map(|bundle| &*bundle.manifest.references).unwrap_or_default();
+    let wrong = unusable(&server.language.server_root, references, children.as_ref());
+    let stops = preflight::look(server).stops;
+    let all: Vec<String> = wrong.into_iter().chain(stops.iter().map(ToString::to_string)).collect();
+    if all.is_empty() { Ok(configured) } else { Err(refused(&all.join("\n"))) }
 }
 
 /// The server that runs with the configuration as it is now. `Err`: one that cannot be asked.
@@ -125,8 +137,8 @@ impl Change<'_> {
         if now != *version {
             return Err(format!("the server runs version {now}: was it started with another -f or -d?"));
         }
-        if let Some(url) = &self.wish.check {
-            probe::wait(url, self.wish.within)?;
+        if let Some(probe) = &self.wish.check {
+            probe.wait(&self.next.loaded.server)?;
         }
         Ok(format!("version {version} is in effect\n"))
     }

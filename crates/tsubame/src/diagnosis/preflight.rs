@@ -11,6 +11,7 @@ use mpm::listen::buckets;
 use mpm::settings::{Listen, MpmSettings};
 use mpm::{OpenError, pidfile};
 use server::{Server, StartError};
+use sys::cred::Identity;
 
 use super::explanation::note;
 use crate::cli::Options;
@@ -99,30 +100,33 @@ impl Preflight {
         }
     }
 
-    /// Checks whether the machine has the addresses of a line, and whether its port needs root. It does not try the
-    /// port, as another server may use it now.
+    /// Asks the kernel whether the machine has the addresses of a line, and whether this process may have its port. A socket
+    /// of UDP asks without touching the port itself, which another server may use now; the kernel looks at rights first.
     fn listen(&mut self, line: &Listen, origin: &Origin) {
-        let first_free = std::fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok());
-        if line.port < first_free.unwrap_or(1024) && !sys::cred::is_root() {
-            self.doubts.push(format!("(13)Permission denied: only root may listen at {line} ({origin})"));
-        }
+        let mut is_denied = false;
         for address in &line.addresses {
-            if let Err(error) = UdpSocket::bind((address.ip(), 0))
-                && error.kind() == ErrorKind::AddrNotAvailable
-            {
-                let text = format!("could not bind to address {address}: no interface has it ({origin})");
-                self.add(StartError::of_system(&error, &format!("AH00072: make_sock: {text}")));
+            let Err(error) = UdpSocket::bind(address) else { continue };
+            match error.kind() {
+                ErrorKind::AddrNotAvailable => {
+                    let text = format!("could not bind to address {address}: no interface has it ({origin})");
+                    self.add(StartError::of_system(&error, &format!("AH00072: make_sock: {text}")));
+                }
+                ErrorKind::PermissionDenied if !is_denied => {
+                    is_denied = true;
+                    let text =
+                        format!("only root, or a program with CAP_NET_BIND_SERVICE, may listen at {line} ({origin})");
+                    self.add(StartError::of_system(&error, &text));
+                }
+                _ => {}
             }
         }
     }
 }
 
-/// The file with the lowest port that does not need root.
-const UNPRIVILEGED: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
-
-/// Checks whether a server can start with a configuration that is correct. `Err` says what prevents it.
-pub(crate) fn can_start(options: &Options, configured: &Configured) -> Result<(), String> {
+/// Checks whether a server can start with a configuration that is correct, and returns the user that its children change to.
+/// `Err` says what prevents it.
+pub(crate) fn can_start(options: &Options, configured: &Configured) -> Result<Option<Identity>, String> {
     configured.loaded.server.can_be_served()?;
     let settings = &configured.loaded.server.main().settings;
-    config::identity(settings, &options.program).map(drop)
+    config::identity(settings, &options.program)
 }

@@ -247,7 +247,7 @@ fn read_file(named: &NamedFile, failed: impl Fn(&str) -> String) -> Result<(Vec<
 }
 
 /// The certificates in a file: PEM, or a single one in DER.
-fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let is_one = |label: &str| matches!(label, "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE");
     let sections = sections(file)?.into_iter().filter(|section| is_one(&section.label));
     let found: Vec<_> = sections.map(|section| CertificateDer::from(section.der)).collect();

@@ -1,9 +1,11 @@
 //! Asks a URL until it answers well: the health check of a new configuration.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use modules::ssl::mod_ssl::connect_to_own;
+use server::Server;
 use sys::time::Instant;
 
 /// How long to wait before asking again.
@@ -16,40 +18,59 @@ const BAD: u16 = 400;
 /// A URL to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
+    text: String,
+    is_secure: bool,
     /// The name or address, with the port if the URL has one.
+    authority: String,
+    /// The name or address, without brackets.
     host: String,
+    port: u16,
     path: String,
 }
 
 impl Url {
-    /// Parses a URL. `Err`: it is none of HTTP without encryption, or could not be sent.
+    /// Parses a URL. `Err`: it is none of HTTP, or could not be sent.
     pub(super) fn parse(text: &str) -> Result<Url, String> {
-        let wrong = || format!("--check {text}: the URL begins with http:// and has no blanks");
-        let rest = text.strip_prefix("http://").filter(|rest| rest.bytes().all(|byte| byte.is_ascii_graphic()));
-        let rest = rest.ok_or_else(wrong)?;
-        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        if host.is_empty() {
+        let wrong = || format!("--check {text}: the URL begins with http:// or https:// and has no blanks");
+        let (is_secure, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err(wrong()),
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+            None => (authority, if is_secure { 443 } else { 80 }),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(wrong());
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
-        Ok(Url { host: host.into(), path: format!("{slash}{path}") })
+        let path = format!("{slash}{path}");
+        Ok(Url { text: text.into(), is_secure, authority: authority.into(), host: host.into(), port, path })
     }
 
-    /// Asks once and returns the status, if the whole takes no longer than `end`.
-    fn status(&self, end: Instant) -> io::Result<u16> {
-        let has_port = self.host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let address = if has_port { self.host.clone() } else { format!("{}:80", self.host) };
-        let address = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
-        let mut stream = TcpStream::connect_timeout(&address, left(end)?)?;
-        stream.set_write_timeout(Some(left(end)?))?;
-        let Url { host, path } = self;
+    /// Asks once, at this address if one is given, and returns the status, if the whole takes no longer than `end`.
+    fn status(&self, at: Option<SocketAddr>, server: &Server, end: Instant) -> io::Result<u16> {
+        let resolve = || (&*self.host, self.port).to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound.into());
+        let address = at.map_or_else(resolve, io::Result::Ok)?;
+        let stream = TcpStream::connect_timeout(&address, left(end)?)?;
+        let stream = Timed { stream, end };
+        match self.is_secure {
+            true => self.ask(connect_to_own(stream, &self.host, server)?),
+            false => self.ask(stream),
+        }
+    }
+
+    fn ask(&self, mut stream: impl Read + Write) -> io::Result<u16> {
+        let Url { authority, path, .. } = self;
         stream.write_all(
-            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tsubame-ctl\r\nConnection: close\r\n\r\n")
+            format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: tsubame-ctl\r\nConnection: close\r\n\r\n")
                 .as_bytes(),
         )?;
         let mut line = Vec::new();
         while !line.contains(&b'\n') && line.len() < LINE_MAX {
-            stream.set_read_timeout(Some(left(end)?))?;
             let mut part = [0; 256];
             let count = stream.read(&mut part)?;
             if count == 0 {
@@ -63,29 +84,71 @@ impl Url {
     }
 }
 
+/// A connection that may be used until then, however slowly the other side speaks.
+struct Timed {
+    stream: TcpStream,
+    end: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(left(self.end)?))?;
+        self.stream.read(into).map_err(timed_out)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(left(self.end)?))?;
+        self.stream.write(bytes).map_err(timed_out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// A time that has passed is told as an operation that would block (socket(7), `SO_RCVTIMEO`).
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}
+
 /// The time until then.
 fn left(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Asks until the answer is good. `Err`: it was not within that time, and what was wrong at last.
-pub(super) fn wait(url: &Url, within: Duration) -> Result<(), String> {
-    let end = Instant::now() + within;
-    let mut last = String::from("no answer");
-    loop {
-        match url.status(end) {
-            Ok(status) if status < BAD => return Ok(()),
-            Ok(status) => last = format!("it answers {status}"),
-            // Out of time: what was wrong before says more.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
-            Err(error) => last = sys::describe(&error),
+/// The question whether a server is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Probe {
+    pub(super) url: Url,
+    /// The address to connect to, instead of the URL's.
+    pub(super) at: Option<SocketAddr>,
+    /// How long it may take until the answer is good.
+    pub(super) within: Duration,
+}
+
+impl Probe {
+    /// Asks until the answer is good. `Err`: it was not in time, and what was wrong at last. `server` is the configuration that
+    /// should answer: its certificates are trusted.
+    pub(super) fn wait(&self, server: &Server) -> Result<(), String> {
+        let Probe { url, at, within } = self;
+        let end = Instant::now() + *within;
+        let mut last = String::from("no answer");
+        loop {
+            match url.status(*at, server, end) {
+                Ok(status) if status < BAD => return Ok(()),
+                Ok(status) => last = format!("it answers {status}"),
+                // Out of time: what was wrong before says more.
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => last = sys::describe(&error),
+            }
+            if left(end).is_err() {
+                return Err(format!("{} does not answer well within {within:?}: {last}", url.text));
+            }
+            #[expect(clippy::disallowed_methods, reason = "a program of its own, beside the server")]
+            std::thread::sleep(PAUSE);
         }
-        if left(end).is_err() {
-            let Url { host, path } = url;
-            return Err(format!("http://{host}{path} does not answer well within {within:?}: {last}"));
-        }
-        #[expect(clippy::disallowed_methods, reason = "a program of its own, beside the server")]
-        std::thread::sleep(PAUSE);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::probe::Url;
+use super::probe::{Probe, Url};
 
 /// How long a URL may take to answer well, if `--within` does not say.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -21,16 +21,14 @@ pub(super) enum What {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) what: What,
-    /// A URL that has to answer well with the new configuration.
-    pub(super) check: Option<Url>,
-    /// How long it may take to do so.
-    pub(super) within: Duration,
+    /// What has to answer well with the new configuration.
+    pub(super) check: Option<Probe>,
 }
 
 impl Wish {
     /// Parses the words.
     pub(super) fn parse(words: &[String]) -> Result<Wish, String> {
-        let (mut what, mut check, mut within) = (None, None, None);
+        let (mut what, mut check, mut at, mut within) = (None, None, None, None);
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let (name, value) = match word.split_once('=') {
@@ -42,6 +40,13 @@ impl Wish {
             match name {
                 "--rollback" if what.is_none() => what = Some(What::Rollback),
                 "--check" => check = Some(Url::parse(&value()?)?),
+                "--to" => {
+                    let text = value()?;
+                    let address = text.parse();
+                    at = Some(
+                        address.map_err(|_| format!("load: --to {text}: write an address such as 127.0.0.1:443"))?,
+                    );
+                }
                 "--within" => {
                     let text = value()?;
                     let time = conf::values::duration(&text, Duration::from_secs(1));
@@ -51,10 +56,14 @@ impl Wish {
                 other => return Err(format!("load: unexpected word '{other}'")),
             }
         }
-        match (what, &check, within) {
-            (None, ..) => Err("load needs the FILE of a bundle, or --rollback".into()),
-            (Some(_), None, Some(_)) => Err("load: --within is for --check URL".into()),
-            (Some(what), ..) => Ok(Wish { what, check, within: within.unwrap_or(WITHIN) }),
+        let what = what.ok_or("load needs the FILE of a bundle, or --rollback")?;
+        match (check, at, within) {
+            (None, Some(_), _) => Err("load: --to is for --check URL".into()),
+            (None, _, Some(_)) => Err("load: --within is for --check URL".into()),
+            (None, None, None) => Ok(Wish { what, check: None }),
+            (Some(url), at, within) => {
+                Ok(Wish { what, check: Some(Probe { url, at, within: within.unwrap_or(WITHIN) }) })
+            }
         }
     }
 }
@@ -70,10 +79,12 @@ mod tests {
     #[test]
     fn words_of_the_command() {
         let wish = parse("a.bundle --check http://127.0.0.1/x --within 2min").expect("a wish");
-        assert_eq!((wish.what, wish.within), (What::File("a.bundle".into()), Duration::from_secs(120)));
-        assert!(wish.check.is_some());
-        let wish = parse("--rollback --check=http://[::1]:8080").expect("a wish");
-        assert_eq!((wish.what, wish.within), (What::Rollback, WITHIN));
+        assert_eq!(wish.what, What::File("a.bundle".into()));
+        assert_eq!(wish.check.map(|check| (check.at, check.within)), Some((None, Duration::from_secs(120))));
+        let wish = parse("--rollback --check=https://[::1]:8443 --to [::1]:443").expect("a wish");
+        assert_eq!(wish.what, What::Rollback);
+        assert_eq!(wish.check.map(|check| (check.at, check.within)), Some(("[::1]:443".parse().ok(), WITHIN)));
+        assert_eq!(parse("-").expect("a wish"), Wish { what: What::File("-".into()), check: None });
         for (line, why) in [
             ("", "load needs the FILE of a bundle"),
             ("a b", "unexpected word 'b'"),
@@ -81,7 +92,10 @@ mod tests {
             ("a --chekc http://x", "unexpected word '--chekc'"),
             ("a --check", "--check needs a value"),
             ("a --check ftp://x", "begins with http://"),
+            ("a --check http://x:y/", "begins with http://"),
             ("a --within 3", "--within is for --check URL"),
+            ("a --to [::1]:443", "--to is for --check URL"),
+            ("a --check http://x --to localhost", "write an address such as 127.0.0.1:443"),
             ("a --check http://x --within soon", "write a time such as 10s"),
         ] {
             let said = parse(line).expect_err("refused");

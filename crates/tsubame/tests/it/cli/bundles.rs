@@ -196,6 +196,123 @@ fn bad_bundles(a: &Site, b: &Site, refused: impl Fn(&[&str], &[&str])) {
     refused(&[path(&bundle(a, "port.bundle").0)], &["Address already in use", "is in effect again"]);
 }
 
+/// What one machine writes to a pipe, another one loads from it.
+#[test]
+fn a_bundle_goes_through_a_pipe() {
+    let mpm = Mpm::Percore;
+    let (a, b) = (first(mpm), second(mpm));
+    let (file, _) = bundle(&a, "x.bundle");
+    let written = bundling(&a, Path::new("-")).output().expect("run");
+    assert!(written.status.success() && written.stdout == std::fs::read(&file).expect("bundle"));
+    let summary = String::from_utf8_lossy(&written.stderr).into_owned();
+    assert!(summary.starts_with("bundle: version "), "{summary}");
+    assert!(!a.root.join("-").exists());
+
+    let server = start(&b, mpm);
+    let piped = |bytes: &[u8]| {
+        let mut command = command(&b, &["load", "-"]);
+        let input = std::fs::File::open(b.file("run/piped", bytes)).expect("file");
+        said(&command.stdin(input).env("ADDR", b.ip.to_string()).output().expect("run"))
+    };
+    let (_, errors, code) = piped(b"");
+    assert!(code == Some(1) && errors.contains("standard input: it is cut off"), "{errors}");
+    assert_eq!(piped(&written.stdout).2, Some(0));
+    assert_eq!(fields(&server), ["X-Says", "X-Two"]);
+}
+
+/// Lines for a host that is encrypted on another port, with a certificate for this name in `ssl/NAME.pem`.
+fn encrypted(name: &str) -> String {
+    format!(
+        "Listen ${{ADDR}}:{}\n<VirtualHost *:{}>\nServerName {name}\nSSLEngine on\n\
+         SSLCertificateFile ssl/{name}.pem\nSSLCertificateKeyFile ssl/{name}.key\n</VirtualHost>\n",
+        PORT + 1,
+        PORT + 1
+    )
+}
+
+fn certify(site: &Site, name: &str, made: &rcgen::CertifiedKey<rcgen::KeyPair>) {
+    site.file(&format!("ssl/{name}.pem"), made.cert.pem());
+    site.file(&format!("ssl/{name}.key"), made.signing_key.serialize_pem());
+}
+
+/// The health check over TLS: the certificate of the configuration is trusted for its name, no other is.
+#[test]
+fn an_encrypted_url_may_be_the_check() {
+    let mpm = Mpm::Percore;
+    let (a, b) = (first(mpm), second(mpm));
+    let made = rcgen::generate_simple_self_signed(["own.example".to_string()]).expect("certificate");
+    [&a, &b].into_iter().for_each(|site| certify(site, "own.example", &made));
+    a.file("sites/tls.conf", encrypted("own.example"));
+    let (file, _) = bundle(&a, "x.bundle");
+    let mut server = start(&b, mpm);
+    let to = format!("{}:{}", b.ip, PORT + 1);
+    let (output, errors, code) = load(&b, &[path(&file), "--check", "https://own.example/", "--to", &to]);
+    assert!(output.ends_with("is in effect\n") && code == Some(0), "{errors}");
+    // Nobody asks for a name by the address.
+    assert_eq!(load(&b, &[path(&file), "--check", &format!("https://{to}/")]).2, Some(0));
+    server.count_descriptors();
+    let refused = |url: &str, to: &str, part: &str| {
+        let (_, errors, code) = load(&b, &[path(&file), "--check", url, "--to", to, "--within", "1s"]);
+        assert!(code == Some(1) && errors.contains(part), "{errors}");
+        assert_eq!(fields(&server), ["X-Says", "X-Two"]);
+    };
+    refused("https://other.example/", &to, "certificate not valid for name \"other.example\"");
+    refused("https://own.example/none", &to, "https://own.example/none does not answer well within 1s: it answers 404");
+
+    // Another server at that address, with a certificate of its own.
+    let other = node(mpm, &encrypted("own.example"));
+    let made = rcgen::generate_simple_self_signed(["own.example".to_string()]).expect("certificate");
+    certify(&other, "own.example", &made);
+    let _other = start(&other, mpm);
+    refused("https://own.example/", &format!("{}:{}", other.ip, PORT + 1), "UnknownIssuer");
+}
+
+/// Keys and files of users that a server could not use are told before anything changes.
+#[test]
+fn keys_and_files_of_users_have_to_be_usable() {
+    let mpm = Mpm::Percore;
+    let (a, b) = (first(mpm), second(mpm));
+    let make = || rcgen::generate_simple_self_signed(["own.example".to_string()]).expect("certificate");
+    let made = make();
+    [&a, &b].into_iter().for_each(|site| certify(site, "own.example", &made));
+    a.file("sites/tls.conf", encrypted("own.example"));
+    a.file("sites/users.conf", "<Location /in>\nAuthUserFile ssl/users\nAuthGroupFile ssl/groups\n</Location>\n");
+    for site in [&a, &b] {
+        site.file("ssl/users", "# people\n\njoe:x\n");
+        site.file("ssl/groups", "all: joe\n");
+    }
+    let (file, _) = bundle(&a, "x.bundle");
+    let mut server = start(&b, mpm);
+    let refused = |parts: &[&str]| {
+        let (output, errors, code) = load(&b, &[path(&file)]);
+        assert_eq!((output.as_str(), code), ("", Some(1)), "{errors}");
+        assert!(parts.iter().all(|part| errors.contains(part)) && errors.contains("nothing has changed"), "{errors}");
+        assert_eq!(fields(&server), ["X-Own"]);
+    };
+    b.file("ssl/own.example.key", make().signing_key.serialize_pem());
+    refused(&["AH02565: Certificate and private key", "ssl/own.example.key do not match"]);
+    b.file("ssl/own.example.key", "no key\n");
+    refused(&["AH02564: Failed to configure", "ssl/own.example.key", "Private key not found"]);
+    certify(&b, "own.example", &made);
+    b.file("ssl/users", "joe:x\nzoe\n");
+    b.file("ssl/groups", ": joe\n");
+    refused(&["AuthUserFile ssl/users: line 2 is no name", "AuthGroupFile ssl/groups: line 1 is no name"]);
+    let users = b.file("ssl/users", "joe:x\n");
+    b.file("ssl/groups", "all: joe\n");
+    if sys::cred::is_root() {
+        std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        refused(&["AuthUserFile ssl/users: the user of the server's children may not read it"]);
+        std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+    }
+    assert_eq!(load(&b, &[path(&file)]).2, Some(0));
+    server.count_descriptors();
+
+    // The machine where it is made counts too.
+    a.file("ssl/users", "joe\n");
+    let (_, errors, code) = said(&bundling(&a, &a.root.join("y.bundle")).output().expect("run"));
+    assert!(code == Some(1) && errors.contains("AuthUserFile ssl/users: line 1 is no name"), "{errors}");
+}
+
 /// A load that is killed half-way leaves one version as a whole, and can be taken back.
 #[test]
 fn a_load_that_is_killed_leaves_no_mixture() {

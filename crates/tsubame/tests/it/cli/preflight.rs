@@ -85,6 +85,27 @@ fn things_that_only_root_may_do_are_warnings() {
     assert!(errors.contains("the process manager cannot make its directory in"), "{errors}");
     if std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").is_ok_and(|text| text.trim() == "1024")
     {
-        assert!(errors.contains("only root may listen at 127.0.0.1:81"), "{errors}");
+        assert_eq!(errors.matches("CAP_NET_BIND_SERVICE, may listen at 127.0.0.1:81 (").count(), 1, "{errors}");
+    }
+}
+
+/// A user who may have the port gets no warning.
+#[test]
+fn a_port_that_others_may_have_is_no_warning() {
+    if !needs::ROOT.is_there("a_port_that_others_may_have_is_no_warning") {
+        return;
+    }
+    let site = Site::new();
+    site.configure(Mpm::Event, "Listen 127.0.0.1:81");
+    let capable = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+net_bind_service \
+                   --ambient-caps=+net_bind_service";
+    let free = "unshare --net sh -c 'ip link set lo up; echo 80 > /proc/sys/net/ipv4/ip_unprivileged_port_start; \
+                exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"' sh";
+    let words = |line: &str| line.split_whitespace().map(String::from).collect();
+    let quoted = |line: &str| vec!["sh".into(), "-c".into(), format!("{line} \"$@\""), "sh".into()];
+    for by in [words(capable), quoted(free)] {
+        let looked = Start::new(&site, Mpm::Event).arguments(&["-t"]).by(by).command().output().expect("run");
+        let (_, errors, _) = said(&looked);
+        assert!(errors.ends_with("Syntax OK\n") && !errors.contains("may listen"), "{errors}");
     }
 }
