@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use conf::Level;
 use server::paths::base_name;
-use server::{Body, HandlerResult, Request, RequestBody};
+use server::{Body, HandlerResult, Request, RequestBody, Running, Work};
 
 use crate::caller::{Caller, Cgi};
 use crate::command;
@@ -24,29 +24,40 @@ use crate::script_log::{FailedRun, complain};
 #[derive(Debug)]
 pub struct NotStarted;
 
-/// Waits until a program of the request may run.
-async fn admit(request: &Request, program: &str, rules: &gate::Rules) -> Result<Permit, gate::NotAdmitted> {
-    gate::enter(program, &request.vhost.name, rules, || request.client().has_ended()).await
+/// Waits until a program of the request may run. `span`: the child span that it belongs to.
+async fn admit(
+    request: &Request,
+    program: &str,
+    rules: &gate::Rules,
+    span: Option<&Running>,
+) -> Result<Permit, gate::NotAdmitted> {
+    span.into_iter().for_each(|span| span.waits());
+    let permit = gate::enter(program, &request.vhost.name, rules, || request.client().has_ended()).await?;
+    span.into_iter().for_each(|span| span.goes_on());
+    Ok(permit)
 }
 
 /// Runs the script in the request's file, and turns its output into a response.
 pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResult {
+    let running = request.begin_script();
+    let span = running.as_ref().map(Running::span);
     env::add(request).await;
-    let permit = match admit(request, &request.mapped.filename, &cgi.rules).await {
-        Ok(permit) => permit,
-        Err(why) => return response::turn_away(request, &caller, &why),
+    let result = match admit(request, &request.mapped.filename, &cgi.rules, running.as_ref()).await {
+        Ok(permit) => match start(request, permit, &caller, cgi.daemons).await {
+            Ok(script) => response::relay(request, script.within(running), &caller).await,
+            Err(status) => HandlerResult::Status(status),
+        },
+        Err(why) => response::turn_away(request, &caller, &why),
     };
-    let script = match start(request, permit, &caller, cgi.daemons).await {
-        Ok(script) => script,
-        Err(status) => return HandlerResult::Status(status),
-    };
-    response::relay(request, script, &caller).await
+    span.iter().for_each(|span| span.has_led_to(request, &result));
+    result
 }
 
 /// Runs a shell command for a page, and returns its output as a part of that page. Its variables are already in the
 /// request's environment.
 pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) -> Result<Body, NotStarted> {
-    let permit = match admit(request, &request.mapped.filename, &cgi.rules).await {
+    let running = request.begin_child(|_| Work::Program { file: text.into(), handler: None });
+    let permit = match admit(request, &request.mapped.filename, &cgi.rules, running.as_ref()).await {
         Ok(permit) => permit,
         Err(why) => {
             let text = format!("a command of {} is not started: {}", request.mapped.filename, why.reason);
@@ -57,7 +68,7 @@ pub async fn shell(request: &mut Request, caller: Caller, cgi: Cgi, text: &str) 
     let command = command::Command::shell(request, text);
     match spawn::start(request, command, None, permit, &caller, cgi.daemons).await {
         Ok(started) => {
-            let script = Script::new(Box::new(Piped::new(started, None, &caller)), &caller);
+            let script = Script::new(Box::new(Piped::new(started, None, &caller)), &caller).within(running);
             Ok(response::stream(request, script, None))
         }
         Err(failure) => {
@@ -76,7 +87,8 @@ pub async fn filter(
     program: &[String],
     body: Body,
 ) -> Result<Body, NotStarted> {
-    let permit = match admit(request, &program[0], &rules).await {
+    let running = request.begin_child(|_| Work::Program { file: program[0].clone(), handler: None });
+    let permit = match admit(request, &program[0], &rules, running.as_ref()).await {
         Ok(permit) => permit,
         Err(why) => {
             request.log(caller.module, Level::Error, format!("{} is not started: {}", program[0], why.reason));
@@ -94,7 +106,7 @@ pub async fn filter(
     let command = command::Command::program(request, program);
     match spawn::start(request, command, Some(stdin.as_fd()), permit, &caller, false).await {
         Ok(started) => {
-            let script = Script::new(Box::new(Piped::new(started, Some(input), &caller)), &caller);
+            let script = Script::new(Box::new(Piped::new(started, Some(input), &caller)), &caller).within(running);
             Ok(response::stream(request, script, None))
         }
         Err(failure) => {

@@ -69,6 +69,7 @@ pub use crate::transport::tls::handshake::Configured;
 pub use crate::transport::tls::session::{Named, Session};
 pub use files::{machine, static_file, survey};
 pub use protocol::h2::head::served as served_over_http2;
+pub use request::child_span::{ChildSpan, RecordedTrace, Running, Work, new_id};
 pub use request::client::Announced;
 pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};

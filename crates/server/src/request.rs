@@ -3,6 +3,7 @@
 mod account;
 mod beyond_head;
 pub(crate) mod bounds;
+pub(crate) mod child_span;
 pub mod client;
 mod client_name;
 mod data;

@@ -105,7 +105,7 @@ async fn request_verdict(
 ) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, variables, true).await?;
     // An authorizer only decides, so asking again is safe for any request.
-    let call = PoolCall { call: BackendCall { caller, head: &HEAD, stderr }, class, may_repeat: true };
+    let call = PoolCall { call: BackendCall { caller, head: &HEAD, stderr }, class, may_repeat: true, span: None };
     let script = call.begin(request, bytes).await?;
     read_response(request, script, caller).await
 }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use conf::Level;
-use server::{HandlerResult, Request};
+use server::{ChildSpan, HandlerResult, Request, Running};
 use sys::time::Instant;
 
 use super::call::{BackendCall, Head, StderrMessages};
@@ -29,16 +29,22 @@ pub async fn respond(
     head: &Head,
     stderr: StderrMessages,
 ) -> HandlerResult {
+    let running = request.begin_script();
+    let span = running.as_ref().map(Running::span);
     env::add(request).await;
     let bytes = match head.bytes(request, true) {
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    let call = PoolCall { call: BackendCall { caller: &caller, head, stderr }, class, may_repeat: is_safe(request) };
-    match call.begin(request, bytes).await {
-        Ok(script) => response::relay(request, script, &caller).await,
+    let may_repeat = is_safe(request);
+    let call =
+        PoolCall { call: BackendCall { caller: &caller, head, stderr }, class, may_repeat, span: span.as_deref() };
+    let result = match call.begin(request, bytes).await {
+        Ok(script) => response::relay(request, script.within(running), &caller).await,
         Err(status) => HandlerResult::Status(status),
-    }
+    };
+    span.iter().for_each(|span| span.has_led_to(request, &result));
+    result
 }
 
 /// Lets a server that already runs serve the request, over an existing connection.
@@ -49,16 +55,20 @@ pub async fn respond_over(
     head: &Head,
     stderr: StderrMessages,
 ) -> HandlerResult {
+    let running = request.begin_script();
+    let span = running.as_ref().map(Running::span);
     env::add(request).await;
     let bytes = match head.bytes(request, false) {
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
     let call = BackendCall { caller: &caller, head, stderr };
-    match call.begin(request, Stream::new(Arc::new(socket)), None, bytes).await {
-        Ok(script) => response::relay(request, script, &caller).await,
+    let result = match call.begin(request, Stream::new(Arc::new(socket)), None, bytes).await {
+        Ok(script) => response::relay(request, script.within(running), &caller).await,
         Err(failure) => HandlerResult::Status(failed(request, &caller, &failure)),
-    }
+    };
+    span.iter().for_each(|span| span.has_led_to(request, &result));
+    result
 }
 
 impl BackendCall<'_> {
@@ -84,19 +94,23 @@ pub(super) struct PoolCall<'a> {
     pub(super) class: &'a Class,
     /// Asking twice is as good as asking once.
     pub(super) may_repeat: bool,
+    /// The child span that it belongs to, if the request is recorded.
+    pub(super) span: Option<&'a ChildSpan>,
 }
 
 impl PoolCall<'_> {
     /// Gives the request to a backend of the class, and waits until the response begins. `Err`: there is no response; this
     /// is the status, and the reason is logged.
     pub(super) async fn begin(&self, request: &mut Request, bytes: Vec<u8>) -> Result<Script, u16> {
-        let PoolCall { call, class, may_repeat } = *self;
+        let PoolCall { call, class, may_repeat, span } = *self;
         let mut tries = 1;
         loop {
+            span.iter().for_each(|span| span.waits());
             let (lease, stream) = match Lease::of(class).await {
                 Ok(got) => got,
                 Err(none) => return Err(no_backend(request, call.caller, class, none)),
             };
+            span.iter().for_each(|span| span.goes_on());
             if lease.queued && request.client().has_ended() {
                 // The client has closed the connection meanwhile, so the next request need not wait for an unread response.
                 lease.done(Outcome::Ready, stream);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use runtime::CoopBudget;
 use runtime::executor::Timer;
-use server::Request;
+use server::{Request, Running};
 use sys::time::Instant;
 
 use super::source::{Event, Failure, PIECE, Source};
@@ -21,6 +21,8 @@ pub(crate) struct Script {
     pub(super) module: &'static str,
     pub(super) timeout_message: &'static TimeoutMessage,
     pub(super) timeout: Duration,
+    /// Ends with the output, if the request is recorded.
+    span: Option<Running>,
 }
 
 impl Script {
@@ -32,7 +34,13 @@ impl Script {
             module: caller.module,
             timeout_message: caller.timeout_message,
             timeout: caller.timeout,
+            span: None,
         }
+    }
+
+    /// The same in a child span.
+    pub(crate) fn within(self, span: Option<Running>) -> Script {
+        Script { span, ..self }
     }
 
     /// Waits for the script to do something. `request` is the one that error log lines are about.
@@ -44,6 +52,10 @@ impl Script {
         loop {
             match poll_fn(|cx| self.source.poll_next(cx, request, &mut self.output)).await {
                 Event::Busy => budget.get_or_insert_with(CoopBudget::new).step().await,
+                Event::Ended => {
+                    self.span = None;
+                    return Event::Ended;
+                }
                 event => return event,
             }
         }

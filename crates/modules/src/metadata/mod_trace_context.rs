@@ -3,18 +3,18 @@
 //! Not one of Apache's modules: docs/logs.md. W3C Trace Context, level 1.
 
 mod channel;
+mod children;
 mod exporting;
 mod settings;
 mod span;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use conf::directive::Args::{Take1, Words};
 use conf::{Allowed, Context, Directive, Error, Level, ModuleInfo, row};
 use runtime::HelperProcess;
 use server::PhaseHook::Now;
-use server::{Draft, Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
+use server::{Draft, Flow, HelperHook, Hook, Module, Order, Phase, RecordedTrace, Request, Server, new_id};
 use sys::cred::Identity;
 
 use settings::{Export, TraceServer, Traces, set_export, set_traces};
@@ -77,15 +77,11 @@ pub(crate) fn counts() -> Option<(u64, u64)> {
     channel::counts()
 }
 
-/// Whether a request will be a span, about which everything is worth knowing.
-pub(crate) fn is_recorded(request: &Request) -> bool {
-    span::is_recorded(request)
-}
-
-/// Hands the span of a request over to the process that exports them.
+/// Hands the spans of a request over to the process that exports them.
 fn hand_over(request: &mut Request) {
-    if let (Some(export), Some(line)) = (export(request.server), span::line(request)) {
-        export.send(&line);
+    if let (Some(export), Some(recorded)) = (export(request.server), &request.account.recorded) {
+        children::lines(request, recorded).iter().for_each(|line| export.send(line));
+        export.send(&span::line(request, recorded));
     }
 }
 
@@ -108,17 +104,19 @@ fn join(request: &mut Request) -> Flow {
     }
     request.asks_beyond_head();
     let parent = request.header_joined("traceparent").and_then(|text| read(&text)).filter(|_| traces == Traces::On);
-    let span = digits(&sys::random::bytes::<8>());
+    let span = new_id::<8>();
     let export = export(request.server);
     let (trace, flags) = match &parent {
         Some(parent) => (parent.trace.clone(), parent.flags.clone()),
         None => {
             let is_recorded = export.is_some_and(|export| export.picks());
-            (digits(&sys::random::bytes::<16>()), if is_recorded { "01" } else { "00" }.to_owned())
+            (new_id::<16>(), if is_recorded { "01" } else { "00" }.to_owned())
         }
     };
     if export.is_some() && is_sampled(&flags) {
-        span::record(request, &trace, &span, parent.as_ref().map(|parent| parent.span.as_str()));
+        let parent = parent.as_ref().map(|parent| parent.span.clone());
+        let recorded = RecordedTrace::new(trace.clone(), span.clone(), parent, flags.clone());
+        request.account.recorded = Some(Arc::new(recorded));
     }
     let fields = request.headers_mut();
     // Another trace's state says nothing about this one.
@@ -151,14 +149,6 @@ fn read(text: &str) -> Option<Parent> {
 /// Whether the trace is recorded (section 3.2.2.5): the last bit.
 fn is_sampled(flags: &str) -> bool {
     u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1)
-}
-
-fn digits(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]

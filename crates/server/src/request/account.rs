@@ -8,6 +8,7 @@ use runtime::tick::Look;
 use sys::time::Instant;
 
 use crate::message::sent::Sent;
+use crate::request::child_span::RecordedTrace;
 use crate::request::script_use::ScriptUse;
 use crate::request::upstream_use::UpstreamUse;
 
@@ -25,7 +26,9 @@ pub struct Account {
     /// The cost of the script that made the response.
     pub script: Option<Arc<ScriptUse>>,
     /// The server behind this one that made the response, if a log wants to know.
-    pub upstream: Option<Box<UpstreamUse>>,
+    pub upstream: Option<Arc<UpstreamUse>>,
+    /// The place of the request in a trace that is recorded.
+    pub recorded: Option<Arc<RecordedTrace>>,
     /// The user that a script has let in, if the server knows none. Only the log may believe the name: nobody else has
     /// checked it.
     pub user: Option<String>,
@@ -49,6 +52,7 @@ impl Account {
             sent: Sent::default(),
             script: None,
             upstream: None,
+            recorded: None,
             user: None,
             watches: false,
             log_id: OnceLock::new(),
@@ -66,9 +70,10 @@ impl Account {
         look.shares(self.tick, self.start, ask)
     }
 
-    /// For a request on behalf of this one: its messages are logged as this one's.
+    /// For a request on behalf of this one: its messages are logged as this one's, and it is recorded with this one.
     pub(crate) fn again(&self) -> Account {
-        Account { tick: self.tick, log_id: self.log_id.clone(), ..Account::at(self.time, self.start) }
+        let (recorded, log_id) = (self.recorded.clone(), self.log_id.clone());
+        Account { tick: self.tick, recorded, log_id, ..Account::at(self.time, self.start) }
     }
 
     /// When the whole response had gone out, by the clock: time since 1970.

@@ -1,5 +1,6 @@
 //! Logs, the status page and metrics.
 
+pub mod child_spans;
 pub mod collector;
 pub mod info;
 pub mod inherited_logs;

@@ -7,16 +7,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use server::{Request, TO_BACKEND};
+use server::{RecordedTrace, Request, TO_BACKEND};
 
 use super::channel::LINE_MAX;
-
-/// The note with the ids of a request that is recorded: trace, span and, if there is one, parent, in hexadecimal digits.
-const IDS: &str = "trace-context-ids";
-
-/// The lengths of a trace's and of a span's id, in digits.
-const TRACE: usize = 32;
-const SPAN: usize = 16;
 
 /// The methods that have a name of their own in the conventions; others may be anything.
 const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"];
@@ -26,53 +19,40 @@ const CUTS: [usize; 3] = [1024, 256, 64];
 
 /// `SPAN_KIND_SERVER`, and `STATUS_CODE_ERROR`.
 const SERVER: u32 = 2;
-const ERROR: u32 = 2;
+pub(super) const ERROR: u32 = 2;
 
-/// Notes that the request is recorded, under these ids.
-pub(super) fn record(request: &mut Request, trace: &str, span: &str, parent: Option<&str>) {
-    request.notes.set(IDS, [trace, span, parent.unwrap_or_default()].concat());
+/// The line for a request whose response has gone out.
+pub(super) fn line(request: &Request, recorded: &RecordedTrace) -> Vec<u8> {
+    fitting(|cut| span(request, recorded, cut))
 }
 
-/// The ids of a request that is recorded.
-fn ids(request: &Request) -> Option<&str> {
-    request.original().map_or(&request.notes, |original| &original.notes).get(IDS)
-}
-
-/// Whether a request is recorded.
-pub(super) fn is_recorded(request: &Request) -> bool {
-    ids(request).is_some()
-}
-
-/// The line for a request whose response has gone out; `None`: it is not recorded.
-pub(super) fn line(request: &Request) -> Option<Vec<u8>> {
-    let ids = ids(request)?;
+/// A span as a line, with its long texts cut as far as they have to be.
+pub(super) fn fitting(span: impl Fn(usize) -> Value) -> Vec<u8> {
     let mut line = Vec::new();
     for cut in CUTS {
-        line = span(request, ids, cut).to_string().into_bytes();
+        line = span(cut).to_string().into_bytes();
         line.push(b'\n');
         if line.len() <= LINE_MAX {
             break;
         }
     }
-    Some(line)
+    line
 }
 
-fn span(request: &Request, ids: &str, cut: usize) -> Value {
-    let (trace, rest) = ids.split_at_checked(TRACE).unwrap_or_default();
-    let (own, parent) = rest.split_at_checked(SPAN).unwrap_or_default();
+fn span(request: &Request, recorded: &RecordedTrace, cut: usize) -> Value {
     let begin = request.time();
     let end = begin + request.account.sent.duration;
     let mut span = json!({
-        "traceId": trace,
-        "spanId": own,
+        "traceId": recorded.trace,
+        "spanId": recorded.span,
         "name": name(request, cut),
         "kind": SERVER,
         "startTimeUnixNano": begin.as_nanos().to_string(),
         "endTimeUnixNano": end.as_nanos().to_string(),
         "attributes": attributes(request, cut),
     });
-    if !parent.is_empty() {
-        span["parentSpanId"] = parent.into();
+    if let Some(parent) = &recorded.parent {
+        span["parentSpanId"] = parent.as_str().into();
     }
     if request.response.status() >= 500 {
         span["status"] = json!({ "code": ERROR });
@@ -91,21 +71,25 @@ fn name(request: &Request, cut: usize) -> String {
 
 /// The handler, if the request had another one than that for files.
 fn handler(request: &Request) -> Option<&str> {
-    let name = request.mapped.handler.as_deref()?;
-    Some(if name.starts_with(TO_BACKEND) { "proxy-server" } else { name })
+    request.mapped.handler.as_deref().map(shown_handler)
+}
+
+/// The name of a handler, without the URL that may be its own.
+pub(super) fn shown_handler(name: &str) -> &str {
+    if name.starts_with(TO_BACKEND) { "proxy-server" } else { name }
 }
 
 /// The method of the client's own request.
-fn method(request: &Request) -> Cow<'_, str> {
+pub(super) fn method(request: &Request) -> Cow<'_, str> {
     request.original().map_or(Cow::Borrowed(&*request.data.method), |original| Cow::Borrowed(&*original.method))
 }
 
-fn known(method: &str) -> Option<&'static str> {
+pub(super) fn known(method: &str) -> Option<&'static str> {
     METHODS.into_iter().find(|known| *known == method)
 }
 
 fn attributes(request: &Request, cut: usize) -> Vec<Value> {
-    let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": shown(value, cut) } });
+    let text = |key: &str, value: &str| text(key, value, cut);
     let (method, status, client) = (method(request), request.response.status(), request.client());
     let mut all = vec![
         text("http.request.method", known(&method).unwrap_or("_OTHER")),
@@ -142,12 +126,16 @@ fn attributes(request: &Request, cut: usize) -> Vec<Value> {
     all
 }
 
+pub(super) fn text(key: &str, value: &str, cut: usize) -> Value {
+    json!({ "key": key, "value": { "stringValue": shown(value, cut) } })
+}
+
 /// Integers of 64 bits are texts in the JSON of protocol buffers.
-fn number(key: &str, value: impl Display) -> Value {
+pub(super) fn number(key: &str, value: impl Display) -> Value {
     json!({ "key": key, "value": { "intValue": value.to_string() } })
 }
 
-fn seconds(key: &str, time: Duration) -> Value {
+pub(super) fn seconds(key: &str, time: Duration) -> Value {
     json!({ "key": key, "value": { "doubleValue": time.as_secs_f64() } })
 }
 
@@ -169,7 +157,7 @@ fn version(request: &Request) -> &'static str {
 }
 
 /// A text for people, cut to this length.
-fn shown(text: &str, most: usize) -> String {
+pub(super) fn shown(text: &str, most: usize) -> String {
     let bytes = http::text::to_bytes(text);
     String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned()
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conf::{Context, Error, settings};
-use server::{Draft, Request, Server, UpstreamUse};
+use server::{Draft, Request, Running, Server, UpstreamUse, Work};
 use sys::shm::Shared;
 use upstream::{Address, Ledger, RemoteServer, Tally};
 
@@ -18,7 +18,6 @@ use super::target::Target;
 use super::worker::{Common, Parameters, Worker};
 use crate::derived::Derived;
 use crate::loggers::mod_log_config::logs_upstream;
-use crate::metadata::mod_trace_context;
 
 settings! {
     /// The backends of a configuration that are no members of balancers.
@@ -174,8 +173,16 @@ pub(super) fn give_back() {
     }
 }
 
-/// Records which backend a request goes to, if a log or a span wants to know.
-pub(super) fn note(request: &mut Request, name: impl FnOnce() -> String, server: &RemoteServer) {
-    let is_wanted = logs_upstream(request) || mod_trace_context::is_recorded(request);
-    request.account.upstream = is_wanted.then(|| Box::new(UpstreamUse::new(name(), server.address.to_string())));
+/// Records which backend a request goes to, if a log or a span wants to know. `attempt`: how many backends it has gone to, this
+/// one included. Returns its child span, if the request is recorded.
+pub(super) fn note(
+    request: &mut Request,
+    name: impl FnOnce() -> String,
+    server: &RemoteServer,
+    attempt: usize,
+) -> Option<Running> {
+    let is_wanted = request.account.recorded.is_some() || logs_upstream(request);
+    request.account.upstream = is_wanted.then(|| Arc::new(UpstreamUse::new(name(), server.address.to_string())));
+    let server = request.account.upstream.clone()?;
+    request.begin_child(|_| Work::Upstream { server, attempt })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use conf::Level;
 use runtime::executor::sleep;
-use server::{HandlerResult, Request};
+use server::{HandlerResult, Request, Running};
 use sys::time::Instant;
 use upstream::Attempt;
 
@@ -75,7 +75,7 @@ impl ToBalancer {
         }
         let session = session(balancer, request, &self.url);
         let (status, line) = (request.response.status(), request.response.status_line().map(str::to_string));
-        let mut tried = Vec::new();
+        let (mut tried, mut asked) = (Vec::new(), 0);
         loop {
             let Some(index) = elect(request, balancer, session.as_ref(), &tried).await else {
                 return HandlerResult::Status(503);
@@ -105,10 +105,16 @@ impl ToBalancer {
                 true => way::complete(request, destination).await,
                 false => Ok(destination),
             };
+            let mut running = None;
             let result = match completed {
                 Ok(destination) => {
-                    backends::note(request, || member.url.clone(), &destination.server);
-                    handler(request, Arc::new(destination)).await
+                    let name = || member.url.clone();
+                    asked += 1;
+                    running = backends::note(request, name, &destination.server, asked);
+                    let span = running.as_ref().map(Running::span);
+                    let result = handler(request, Arc::new(destination)).await;
+                    span.iter().for_each(|span| span.has_led_to(request, &result));
+                    result
                 }
                 Err(refused) => refused,
             };
@@ -127,7 +133,7 @@ impl ToBalancer {
                 }
                 continue;
             }
-            return carried(result, Carrier::Member(election), permit);
+            return carried(result, Carrier::Member(election), permit, running);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
-use server::{Body, BodyStream, Fields, HandlerResult, Piece, SpeakTunnel, Splice, Tunnel};
+use server::{Body, BodyStream, Fields, HandlerResult, Piece, Running, SpeakTunnel, Splice, Tunnel};
 use sys::pipe::Pipe;
 use upstream::{Fault, Permit, UnderWay};
 
@@ -34,18 +34,23 @@ impl Carrier {
 }
 
 /// The response, whose bytes count for the backend; that one is busy until its end. `permit`: the right to use its connection, if such
-/// rights are limited.
-pub(super) fn carried(result: HandlerResult, carrier: Carrier, permit: Option<Permit>) -> HandlerResult {
+/// rights are limited. `span`: its child span, if the request is recorded.
+pub(super) fn carried(
+    result: HandlerResult,
+    carrier: Carrier,
+    permit: Option<Permit>,
+    span: Option<Running>,
+) -> HandlerResult {
     match result {
         HandlerResult::Body(Body::Stream(body)) => {
             let left = body.length();
-            HandlerResult::Body(Body::Stream(Box::new(Carried { body, left, carrier: Some(carrier), permit })))
+            HandlerResult::Body(Body::Stream(Box::new(Carried { body, left, carrier: Some(carrier), permit, span })))
         }
         HandlerResult::Tunnel(tunnel) => {
             let Tunnel { protocol, speak, timeout } = *tunnel;
             let speak: SpeakTunnel = Box::new(move |client| {
                 Box::pin(async move {
-                    let _busy = (carrier, permit);
+                    let _busy = (carrier, permit, span);
                     speak(client).await;
                 })
             });
@@ -68,6 +73,8 @@ struct Carried {
     carrier: Option<Carrier>,
     /// Goes after the body, which has the connection.
     permit: Option<Permit>,
+    /// Ends with the body.
+    span: Option<Running>,
 }
 
 impl Carried {
@@ -76,7 +83,7 @@ impl Carried {
         match &piece {
             Some(Ok(piece)) => self.came(piece.len()),
             Some(Err(error)) => self.failed(error),
-            None => (self.carrier, self.permit) = (None, None),
+            None => (self.carrier, self.permit, self.span) = (None, None, None),
         }
         piece
     }
@@ -92,13 +99,13 @@ impl Carried {
         self.left = self.left.map(|left| left.saturating_sub(length as u64));
         // The client may have the end before this body is dropped.
         if self.left == Some(0) {
-            self.carrier = None;
+            (self.carrier, self.span) = (None, None);
         }
     }
 
     fn failed(&mut self, error: &io::Error) {
         self.carrier.take().iter().for_each(|carrier| carrier.fault(fault_of(error)));
-        self.permit = None;
+        (self.permit, self.span) = (None, None);
     }
 }
 

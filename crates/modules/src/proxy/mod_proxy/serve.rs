@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conf::Level;
-use server::{Flow, HandlerResult, NOCANON, Request, TO_BACKEND, Waiting};
+use server::{Flow, HandlerResult, NOCANON, Request, Running, TO_BACKEND, Waiting};
 use upstream::{Attempt, Tally};
 
 use super::backends;
@@ -177,14 +177,16 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
                 let Ok(permit) = limited::permit(request, scheme, &destination).await else {
                     return HandlerResult::Status(503);
                 };
-                backends::note(request, || destination.target.server(), &destination.server);
+                let running = backends::note(request, || destination.target.server(), &destination.server, 1);
+                let span = running.as_ref().map(Running::span);
                 let under_way = destination.server.tally.as_ref().map(Tally::begin);
                 let result = match &destination.rest {
                     Some(rest) => attempt(request, rest, &destination, *handler).await,
                     None => handler(request, destination).await,
                 };
+                span.iter().for_each(|span| span.has_led_to(request, &result));
                 match under_way {
-                    Some(under_way) => carried(result, Carrier::Server(under_way), permit),
+                    Some(under_way) => carried(result, Carrier::Server(under_way), permit, running),
                     None => result,
                 }
             }

@@ -127,8 +127,7 @@ pub fn spans_of(request: &Value) -> Vec<Value> {
 
 /// The value of an attribute of a span or a resource, as a text.
 pub fn attribute(of: &Value, key: &str) -> Option<String> {
-    let all = of["attributes"].as_array().expect("attributes");
-    let value = &all.iter().find(|one| one["key"] == key)?["value"];
+    let value = &of["attributes"].as_array()?.iter().find(|one| one["key"] == key)?["value"];
     let text = value["stringValue"].as_str().or_else(|| value["intValue"].as_str()).map(str::to_string);
     text.or_else(|| value["doubleValue"].as_f64().map(|number| number.to_string()))
 }
