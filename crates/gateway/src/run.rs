@@ -49,7 +49,7 @@ pub async fn run(request: &mut Request, caller: Caller, cgi: Cgi) -> HandlerResu
         },
         Err(why) => response::turn_away(request, &caller, &why),
     };
-    span.iter().for_each(|span| span.has_led_to(request, &result));
+    request.child_led_to(span.as_deref(), &result);
     result
 }
 

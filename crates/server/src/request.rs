@@ -19,6 +19,7 @@ mod mapped;
 mod notes;
 pub mod phase;
 pub(crate) mod prepared;
+mod recorded;
 mod recurrence;
 pub mod recurring;
 pub(crate) mod script_use;

@@ -43,7 +43,7 @@ pub async fn respond(
         Ok(script) => response::relay(request, script.within(running), &caller).await,
         Err(status) => HandlerResult::Status(status),
     };
-    span.iter().for_each(|span| span.has_led_to(request, &result));
+    request.child_led_to(span.as_deref(), &result);
     result
 }
 
@@ -67,7 +67,7 @@ pub async fn respond_over(
         Ok(script) => response::relay(request, script.within(running), &caller).await,
         Err(failure) => HandlerResult::Status(failed(request, &caller, &failure)),
     };
-    span.iter().for_each(|span| span.has_led_to(request, &result));
+    request.child_led_to(span.as_deref(), &result);
     result
 }
 

@@ -48,7 +48,6 @@ use server::{Configured, Draft, Encryption, Flow, HelperHook, Hook, Module, Orde
 
 pub use self::certificates::{end_of, has_key};
 pub use self::expiry::{Expiry, all as expiries};
-pub use self::health::connect_to_own;
 pub use self::loading::Reloader;
 pub(crate) use self::managed::{Managed, Served, manage};
 #[cfg(fuzzing)]
@@ -69,6 +68,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Tick(expiry::tell),
         Hook::Examine(examine::files),
         Hook::Fingerprints(shown::fingerprints),
+        Hook::Connect(health::connect),
         Hook::Command("reload-certificates", loading::reload_on_command),
         Hook::Check(make_places),
         Hook::Start(loading::prepare),

@@ -1,5 +1,6 @@
 //! A module: a table of directives, and hooks into the phases of a request.
 
+use std::io::{self, Read, Write};
 use std::sync::OnceLock;
 
 use conf::{Context, Error, ModuleInfo, SettingsMap};
@@ -53,6 +54,14 @@ pub type CommandHook = fn(&Server, bool) -> Result<String, String>;
 pub type FileHandlerHook = for<'a> fn(&'a SettingsMap, &str) -> Option<&'a str>;
 /// Finds the SHA-256 fingerprints of the certificates in a file, in their order. `Err`: the file is damaged.
 pub type FingerprintsHook = fn(&[u8]) -> Result<Vec<String>, String>;
+/// A connection that carries bytes both ways.
+pub trait Duplex: Read + Write {}
+
+impl<T: Read + Write> Duplex for T {}
+
+/// Encrypts a connection to a server that should have this configuration, and whose host has this name or address: the
+/// certificate may be one that the system trusts, or one of the configuration's own.
+pub type ConnectHook = fn(Box<dyn Duplex>, &str, &Server) -> io::Result<Box<dyn Duplex>>;
 /// A check of a handler's name.
 pub type HandlerCheck = fn(&str) -> Result<(), String>;
 
@@ -70,6 +79,8 @@ pub enum Hook {
     Inventory(&'static Inventory),
     /// The fingerprints of certificates, for those that compare the files of several machines.
     Fingerprints(FingerprintsHook),
+    /// The way to ask a server with this configuration over an encrypted connection.
+    Connect(ConnectHook),
     /// httpd has no such module: under a name of httpd, lists of modules leave it out.
     Unlisted,
     /// The module's hooks decide about a request by its head, the configuration and the requested file, and record in the
@@ -203,6 +214,7 @@ impl Hook {
             | Hook::Dump(..)
             | Hook::Inventory(_)
             | Hook::Fingerprints(_)
+            | Hook::Connect(_)
             | Hook::MapUndecoded(_)
             | Hook::Repeatable
             | Hook::OwnVariable(..)
@@ -251,6 +263,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::Dump(..)
         | Hook::Inventory(_)
         | Hook::Fingerprints(_)
+        | Hook::Connect(_)
         | Hook::Unlisted
         | Hook::Mutex(_)
         | Hook::HandlerName(_)
@@ -400,6 +413,16 @@ pub fn has_dump(loaded: &[&'static ModuleInfo], name: &str) -> bool {
 pub fn inventories() -> impl Iterator<Item = &'static Inventory> {
     let hooks = known().iter().flat_map(|module| module.hooks);
     hooks.filter_map(|hook| if let Hook::Inventory(inventory) = hook { Some(*inventory) } else { None })
+}
+
+/// Encrypts a connection to a server that should have this configuration ([`ConnectHook`]).
+///
+/// # Errors
+/// The name is none, or no module of the program encrypts. Reading and writing fail if the handshake does.
+pub fn connect(stream: Box<dyn Duplex>, host: &str, server: &Server) -> io::Result<Box<dyn Duplex>> {
+    let mut hooks = known().iter().flat_map(|module| module.hooks);
+    let connect = hooks.find_map(|hook| if let Hook::Connect(connect) = hook { Some(connect) } else { None });
+    connect.ok_or(io::ErrorKind::Unsupported)?(stream, host, server)
 }
 
 /// The fingerprints of the certificates in a file; none if no module of the program knows certificates.

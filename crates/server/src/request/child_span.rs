@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use sys::time::Instant;
 
-use crate::message::response::HandlerResult;
-use crate::request::Request;
 use crate::request::upstream_use::UpstreamUse;
 
 /// How many child spans a request may have: a page may include any number of scripts.
@@ -106,12 +104,29 @@ impl RecordedTrace {
     }
 
     /// What the field `traceparent` says of a span of this trace.
-    fn field(&self, span: &str) -> String {
+    pub(crate) fn field(&self, span: &str) -> String {
         format!("00-{}-{span}-{}", self.trace, self.flags)
     }
 }
 
 impl ChildSpan {
+    /// Begins a span within a request of this trace that came in at `time`, or `start` by a clock that is never set. `None`:
+    /// it has too many.
+    pub(crate) fn begin(recorded: &RecordedTrace, (time, start): (Duration, Instant), work: Work) -> Option<Running> {
+        let clock = Clock(time, start);
+        let child = Arc::new(ChildSpan {
+            id: new_id::<8>(),
+            work,
+            begin: clock.now(),
+            clock,
+            wait_begin: OnceLock::new(),
+            wait_end: OnceLock::new(),
+            status: OnceLock::new(),
+            end: OnceLock::new(),
+        });
+        recorded.add(&child).then(|| Running(child))
+    }
+
     /// From now on it waits for its turn.
     pub fn waits(&self) {
         let _ = self.wait_begin.set(self.clock.now());
@@ -122,12 +137,9 @@ impl ChildSpan {
         let _ = self.wait_end.set(self.clock.now());
     }
 
-    /// Records what its work has led to.
-    pub fn has_led_to(&self, request: &Request, result: &HandlerResult) {
-        let _ = self.status.set(match result {
-            HandlerResult::Status(status) => *status,
-            _ => request.response.status(),
-        });
+    /// Records the status of the response that it has led to.
+    pub(crate) fn has_led_to(&self, status: u16) {
+        let _ = self.status.set(status);
     }
 
     /// When its wait began and ended, if it waited; until `end` if its turn has not come.
@@ -169,45 +181,5 @@ impl Deref for Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.end.set(self.0.clock.now());
-    }
-}
-
-impl Request {
-    /// Begins a child span, which is the parent of what the request's work does elsewhere. `None`: the request is not
-    /// recorded.
-    pub fn begin_child(&mut self, work: impl FnOnce(&Request) -> Work) -> Option<Running> {
-        let recorded = self.account.recorded.clone()?;
-        let clock = Clock(self.account.time, self.account.start);
-        let child = Arc::new(ChildSpan {
-            id: new_id::<8>(),
-            work: work(self),
-            begin: clock.now(),
-            clock,
-            wait_begin: OnceLock::new(),
-            wait_end: OnceLock::new(),
-            status: OnceLock::new(),
-            end: OnceLock::new(),
-        });
-        if !recorded.add(&child) {
-            return None;
-        }
-        // The configuration may have removed the field, or put another one in its place.
-        let is_ours = |text: &str| text.starts_with("00-") && text[3..].starts_with(&recorded.trace);
-        let field = recorded.field(&child.id);
-        if self.header("traceparent").is_some_and(|text| is_ours(&text)) {
-            self.headers_mut().set("traceparent", field.clone());
-        }
-        if self.env.get("HTTP_TRACEPARENT").is_some_and(is_ours) {
-            self.env.set("HTTP_TRACEPARENT", field);
-        }
-        Some(Running(child))
-    }
-
-    /// The same for a script that answers the request.
-    pub fn begin_script(&mut self) -> Option<Running> {
-        self.begin_child(|request| Work::Program {
-            file: request.mapped.filename.clone(),
-            handler: request.handler_name().map(str::to_string),
-        })
     }
 }

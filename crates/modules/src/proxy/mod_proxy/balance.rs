@@ -113,7 +113,7 @@ impl ToBalancer {
                     running = backends::note(request, name, &destination.server, asked);
                     let span = running.as_ref().map(Running::span);
                     let result = handler(request, Arc::new(destination)).await;
-                    span.iter().for_each(|span| span.has_led_to(request, &result));
+                    request.child_led_to(span.as_deref(), &result);
                     result
                 }
                 Err(refused) => refused,

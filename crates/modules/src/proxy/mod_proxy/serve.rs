@@ -184,7 +184,7 @@ pub(super) fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
                     Some(rest) => attempt(request, rest, &destination, *handler).await,
                     None => handler(request, destination).await,
                 };
-                span.iter().for_each(|span| span.has_led_to(request, &result));
+                request.child_led_to(span.as_deref(), &result);
                 match under_way {
                     Some(under_way) => carried(result, Carrier::Server(under_way), permit, running),
                     None => result,

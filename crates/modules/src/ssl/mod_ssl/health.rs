@@ -1,6 +1,6 @@
 //! A client that asks whether a server with a certain configuration is well: it trusts that configuration's own certificates.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -11,6 +11,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
 };
+use server::module::Duplex;
 use server::{Server, VirtualHost};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
@@ -24,14 +25,7 @@ use crate::trusted;
 ///
 /// The server's certificate has to be one that the system trusts, or one of the configuration's own that has not expired. It
 /// has to be for the name `host`; if that is an address, each of the configuration's own will do.
-///
-/// # Errors
-/// `host` is no name. Reading and writing fail with `InvalidData` if the handshake does, and say why.
-pub fn connect_to_own<S: Read + Write>(
-    stream: S,
-    host: &str,
-    server: &Server,
-) -> io::Result<StreamOwned<ClientConnection, S>> {
+pub(super) fn connect(stream: Box<dyn Duplex>, host: &str, server: &Server) -> io::Result<Box<dyn Duplex>> {
     let name = ServerName::try_from(host.to_string()).map_err(io::Error::other)?;
     let provider = trusted::provider();
     let system = WebPkiServerVerifier::builder_with_provider(Arc::new(trusted::system_roots()), provider.clone());
@@ -40,7 +34,7 @@ pub fn connect_to_own<S: Read + Write>(
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let client = ClientConnection::new(Arc::new(config.with_no_client_auth()), name).map_err(io::Error::other)?;
-    Ok(StreamOwned::new(client, stream))
+    Ok(Box::new(StreamOwned::new(client, stream)))
 }
 
 /// The certificates that a server with this configuration may show. The files are read even if their keys may not be.
@@ -53,7 +47,7 @@ fn own(server: &Server) -> Vec<CertificateDer<'static>> {
         let managed = managed.iter().flat_map(|all| all.iter()).filter_map(|one| one.cert.first().cloned());
         first.chain(managed).collect::<Vec<_>>()
     };
-    server.hosts.iter().flat_map(|host| of(host)).collect()
+    server.hosts.iter().flat_map(of).collect()
 }
 
 /// Trusts the configuration's own certificates, and those that the system trusts.

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use modules::ssl::mod_ssl::connect_to_own;
 use server::Server;
+use server::module::{Duplex, connect};
 use sys::time::Instant;
 
 /// How long to wait before asking again.
@@ -56,14 +56,14 @@ impl Url {
         let resolve = || (&*self.host, self.port).to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound.into());
         let address = at.map_or_else(resolve, io::Result::Ok)?;
         let stream = TcpStream::connect_timeout(&address, left(end)?)?;
-        let stream = Timed { stream, end };
+        let mut stream: Box<dyn Duplex> = Box::new(Timed { stream, end });
         match self.is_secure {
-            true => self.ask(connect_to_own(stream, &self.host, server)?),
-            false => self.ask(stream),
+            true => self.ask(&mut *connect(stream, &self.host, server)?),
+            false => self.ask(&mut *stream),
         }
     }
 
-    fn ask(&self, mut stream: impl Read + Write) -> io::Result<u16> {
+    fn ask(&self, stream: &mut dyn Duplex) -> io::Result<u16> {
         let Url { authority, path, .. } = self;
         stream.write_all(
             format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: tsubame-ctl\r\nConnection: close\r\n\r\n")
