@@ -124,6 +124,11 @@ fn write(bundle: &Bundle, file: &Path) -> Result<(), String> {
         let written = output.write_all(&bytes).and_then(|()| output.flush());
         return written.map_err(|error| format!("standard output: {}", sys::describe(&error)));
     }
+    // Of /dev/null or /dev/stdout there would be nothing left.
+    if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
+        let file = file.display();
+        return Err(format!("{file} is there and no regular file: name another one, or - for standard output"));
+    }
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let written = write_new(Path::new(&unfinished), &bytes).and_then(|()| std::fs::rename(&unfinished, file));

@@ -53,6 +53,8 @@ pub(crate) fn is_safe(name: &str) -> bool {
         && parts.all(|part| !matches!(part, "" | "." | ".."))
         && name.len() <= NAME_MAX
         && !name.contains(|c: char| c.is_control())
+        // No character stands for a byte that was looked for in vain, such as a slash.
+        && http::text::from_bytes(&http::text::to_bytes(name)) == name
 }
 
 #[cfg(test)]
@@ -76,11 +78,22 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere_are_not_safe() {
-        for good in ["conf/httpd.conf", "root/a/b", "other/etc/mime.types", "conf/..x"] {
+        for good in ["conf/httpd.conf", "root/a/b", "other/etc/mime.types", "conf/..x", "conf/\u{10FFE6}"] {
             assert!(is_safe(good), "{good}");
         }
-        for bad in ["", "conf", "conf/", "/conf/x", "conf/../x", "conf//x", "conf/./x", "x/y", "../conf/x", "conf/a\nb"]
-        {
+        for bad in [
+            "",
+            "conf",
+            "conf/",
+            "/conf/x",
+            "conf/../x",
+            "conf//x",
+            "conf/./x",
+            "x/y",
+            "../conf/x",
+            "conf/a\nb",
+            "conf/\u{10FF2E}.\u{10FF2F}x",
+        ] {
             assert!(!is_safe(bad), "{bad}");
         }
     }

@@ -69,24 +69,26 @@ impl Store {
     /// Unpacks a bundle and returns the name of its directory, which is complete or does not exist.
     pub(crate) fn unpack(&self, bundle: &Bundle) -> io::Result<String> {
         let unfinished = self.0.join(format!("{UNFINISHED}-{}", std::process::id()));
-        make(&unfinished)?;
-        write(&unfinished.join(MANIFEST), bundle.manifest.text().as_bytes())?;
-        for (name, text) in &bundle.files {
-            let path = unfinished.join(os_path(name));
-            path.parent().map_or(Ok(()), make)?;
-            write(&path, text)?;
-        }
+        let done = write_all(bundle, &unfinished).and_then(|()| self.accept(bundle, &unfinished));
+        done.inspect_err(|_| {
+            // Passwords are in it, and the disk may be full; if this fails too, the next load removes it.
+            let _ = std::fs::remove_dir_all(&unfinished);
+        })
+    }
+
+    /// Gives a whole bundle its name, unless it is there already.
+    fn accept(&self, bundle: &Bundle, unfinished: &Path) -> io::Result<String> {
         let version = bundle.manifest.given.version();
         // A version that was loaded before may be in use, or changed by hand: then it stays as it is.
         let others = (2..).map(|number: u32| format!("{version}.{number}"));
         for name in std::iter::once(version.clone()).chain(others) {
             let directory = self.directory(&name);
             if !directory.exists() {
-                std::fs::rename(&unfinished, directory)?;
+                std::fs::rename(unfinished, directory)?;
                 return self.sync().map(|()| name);
             }
             if Bundle::open(&directory).is_ok_and(|there| there == *bundle) {
-                return std::fs::remove_dir_all(&unfinished).map(|()| name);
+                return std::fs::remove_dir_all(unfinished).map(|()| name);
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -155,6 +157,17 @@ impl Store {
 /// Makes a directory for its owner only: passwords are in configurations.
 fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+fn write_all(bundle: &Bundle, directory: &Path) -> io::Result<()> {
+    make(directory)?;
+    write(&directory.join(MANIFEST), bundle.manifest.text().as_bytes())?;
+    for (name, text) in &bundle.files {
+        let path = directory.join(os_path(name));
+        path.parent().map_or(Ok(()), make)?;
+        write(&path, text)?;
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {

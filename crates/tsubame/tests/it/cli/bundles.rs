@@ -207,6 +207,12 @@ fn a_bundle_goes_through_a_pipe() {
     let summary = String::from_utf8_lossy(&written.stderr).into_owned();
     assert!(summary.starts_with("bundle: version "), "{summary}");
     assert!(!a.root.join("-").exists());
+    // A device is not replaced by a file.
+    let link = a.root.join("link");
+    std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+    let (_, errors, code) = said(&bundling(&a, &link).output().expect("run"));
+    assert!(code == Some(1) && errors.contains("no regular file"), "{errors}");
+    assert!(std::fs::read_link(&link).is_ok());
 
     let server = start(&b, mpm);
     let piped = |bytes: &[u8]| {
