@@ -237,8 +237,8 @@ fn encrypted(name: &str) -> String {
 }
 
 fn certify(site: &Site, name: &str, made: &rcgen::CertifiedKey<rcgen::KeyPair>) {
-    site.file(&format!("ssl/{name}.pem"), made.cert.pem());
-    site.file(&format!("ssl/{name}.key"), made.signing_key.serialize_pem());
+    site.file(format!("ssl/{name}.pem"), made.cert.pem());
+    site.file(format!("ssl/{name}.key"), made.signing_key.serialize_pem());
 }
 
 /// The health check over TLS: the certificate of the configuration is trusted for its name, no other is.
