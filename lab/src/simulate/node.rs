@@ -6,7 +6,7 @@ use super::gate::{Gate, Rules};
 use super::processors::{Due, Processors};
 use super::request::{Kind, Nanos, Request, SECOND};
 use super::tally::Tally;
-use super::weight::{Load, settled, weight};
+use super::weight::{Load, Weight, share};
 
 /// What a node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(super) struct Node {
     /// How long work has waited for a processor since the agent looked last, and its average of ten seconds.
     pressed: Nanos,
     pressure: f64,
-    told: u8,
+    told: Option<Weight>,
 }
 
 impl Node {
@@ -89,7 +89,7 @@ impl Node {
             usage: Usage::default(),
             pressed: 0,
             pressure: 0.0,
-            told: 100,
+            told: None,
         }
     }
 
@@ -180,7 +180,7 @@ impl Node {
         self.admit(tally)
     }
 
-    /// The agent's answer: the weight in percent, and whether it says `drain`. `None`: nobody answers.
+    /// The agent's answer, once a second: the weight in percent, and whether it says `drain`. `None`: nobody answers.
     pub(super) fn agent(&mut self) -> Option<(u8, bool)> {
         if matches!(self.state, State::Frozen | State::Dead) {
             return None;
@@ -193,8 +193,10 @@ impl Node {
             workers: self.machine.workers.map_or(1.0, free),
             processors: self.pressure,
         };
-        self.told = settled(self.told, weight(load));
-        Some((self.told, self.state != State::Serving))
+        let share = share(load);
+        let told = self.told.map_or_else(|| Weight::first(share), |before| before.next(share));
+        self.told = Some(told);
+        Some((told.percent, self.state != State::Serving))
     }
 
     /// Changes the state. Returns how many requests are lost by that.

@@ -194,6 +194,29 @@ fn agents_lead_work_away_from_a_small_node() {
 }
 
 #[test]
+fn agents_cost_equal_nodes_nothing() {
+    for (balance, load) in
+        [Balance::Roundrobin, Balance::Leastconn].into_iter().flat_map(|one| [(one, 0.7), (one, 0.9)])
+    {
+        let times = |agent| {
+            // Twenty scripts on each of three nodes, 250 ms each, half of the requests.
+            let scenario = Scenario {
+                machines: vec![Machine { cores: 8, room: 20, workers: None }; 3],
+                changes: Vec::new(),
+                clients: 0,
+                curve: Curve::of(Shape::Constant, load * 480.0, 1.0, 120 * SECOND),
+                ..troubled(balance, agent)
+            };
+            let tally = simulate(&scenario).tally;
+            [0.5, 0.99].map(|share| tally.scripts.milliseconds(share))
+        };
+        let (without, with) = (times(false), times(true));
+        let is_as_fast = without.iter().zip(with).all(|(without, with)| with < 1.1 * without);
+        assert!(is_as_fast, "{balance:?} at {load}: {with:?} ms, {without:?} ms without agents");
+    }
+}
+
+#[test]
 fn a_drain_that_is_announced_costs_no_connection() {
     let redispatched = |announced: bool| {
         let leave =

@@ -1,7 +1,7 @@
 //! How much work a node asks for: the answers of `mod_agent`, once more.
 //!
-//! The laboratory shares no code with the server. So this is the server's function (`mod_agent/load.rs`) written again, with a test
-//! of the same cases: when the server's changes, change both.
+//! The laboratory shares no code with the server. So this is the server's law (crates/modules/src/cluster/mod_agent/weight.rs) written
+//! again. Tests hold both to one table, `weights.txt` beside the server's: change the three together.
 
 /// How busy a node is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,46 +18,75 @@ pub(super) struct Load {
     pub(super) processors: f64,
 }
 
-/// The least change that a node tells, in percent.
-const STEP: u8 = 5;
+/// What is left of the weight where nothing is free, without a queue.
+const LEAST: f64 = 0.1;
 
-/// The share of the work of an idle node that this one should get, in percent: 1 to 100.
-pub(super) fn weight(load: Load) -> u8 {
+/// How much of a second's share enters the weight: one second of five.
+const FRESH: f64 = 0.2;
+
+/// The least change that a node tells: this part of the last weight.
+const STEP: u8 = 20;
+
+/// The part of the work of an idle node that this one should get, from 0 to 1.
+pub(super) fn share(load: Load) -> f64 {
     let free = [load.memory, load.workers, 1.0 - load.processors / 2.0].into_iter().fold(1.0, f64::min);
     let at_work = if load.waiting == 0 { 1.0 } else { load.running as f64 / (load.running + load.waiting) as f64 };
-    (100.0 * free * at_work).round().clamp(1.0, 100.0) as u8
+    (LEAST + free * (1.0 - LEAST)) * at_work
 }
 
-/// The weight to tell after `told`, if the node's weight is now this.
-pub(super) fn settled(told: u8, weight: u8) -> u8 {
-    let matters = weight == 1 || weight == 100 || told.abs_diff(weight) >= STEP;
-    if matters { weight } else { told }
+/// What a node tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weight {
+    exact: f64,
+    /// In percent: 1 to 100.
+    pub(super) percent: u8,
+}
+
+impl Weight {
+    /// The first time.
+    pub(super) fn first(share: f64) -> Self {
+        Self { exact: share, percent: percent(share) }
+    }
+
+    /// A second later.
+    pub(super) fn next(self, share: f64) -> Self {
+        let exact = self.exact + FRESH * (share - self.exact);
+        let fresh = percent(exact);
+        let matters = fresh == 1 || fresh == 100 || self.percent.abs_diff(fresh) >= self.percent.div_ceil(STEP);
+        Self { exact, percent: if matters { fresh } else { self.percent } }
+    }
+}
+
+fn percent(share: f64) -> u8 {
+    (100.0 * share).round().clamp(1.0, 100.0) as u8
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const IDLE: Load = Load { memory: 1.0, running: 0, waiting: 0, workers: 1.0, processors: 0.0 };
+    /// What the server tells, a second for each line.
+    const TOLD: &str = include_str!("../../../crates/modules/src/cluster/mod_agent/weights.txt");
 
-    /// The cases of the server's own test.
     #[test]
     fn weights_are_those_of_the_server() {
-        for (load, expected) in [
-            (IDLE, 100),
-            (Load { memory: 0.4, workers: 0.6, ..IDLE }, 40),
-            (Load { memory: 0.6, workers: 0.3, ..IDLE }, 30),
-            (Load { processors: 1.0, ..IDLE }, 50),
-            (Load { memory: 0.5, running: 5, waiting: 15, ..IDLE }, 13),
-            (Load { memory: 0.0, running: 5, waiting: 1, ..IDLE }, 1),
-            (Load { waiting: 3, ..IDLE }, 1),
-        ] {
-            assert_eq!(weight(load), expected, "{load:?}");
-        }
-        for (told, weight, expected) in
-            [(100, 97, 100), (100, 95, 95), (50, 46, 50), (50, 55, 55), (97, 100, 100), (3, 1, 1)]
-        {
-            assert_eq!(settled(told, weight), expected, "{told}, {weight}");
+        let mut told: Option<Weight> = None;
+        for line in TOLD.lines().filter(|line| !line.starts_with('#')) {
+            let [memory, running, waiting, workers, processors, expected] = line.split(' ').collect::<Vec<_>>()[..]
+            else {
+                panic!("{line}")
+            };
+            let (share_of, count) = (|text: &str| text.parse::<f64>().unwrap(), |text: &str| text.parse().unwrap());
+            let load = Load {
+                memory: share_of(memory),
+                running: count(running),
+                waiting: count(waiting),
+                workers: share_of(workers),
+                processors: share_of(processors),
+            };
+            let next = told.map_or(Weight::first(share(load)), |before| before.next(share(load)));
+            assert_eq!(next.percent.to_string(), expected, "{line}");
+            told = Some(next);
         }
     }
 }

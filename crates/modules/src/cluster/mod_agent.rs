@@ -3,7 +3,7 @@
 //! Not one of Apache's modules: docs/fleet.md.
 
 mod answering;
-mod load;
+mod weight;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;

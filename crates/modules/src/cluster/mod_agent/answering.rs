@@ -23,7 +23,7 @@ use sys::socket;
 use sys::time::monotonic;
 use sys::watch::{Interest, Watched, watch};
 
-use super::load::{Load, settled, weight};
+use super::weight::{Load, Weight, share};
 
 /// How long an answer counts: many may ask, and each look takes the lock of the gate.
 const LOOK: Duration = Duration::from_millis(100);
@@ -94,26 +94,28 @@ fn answer(connection: &OwnedFd, line: &str) {
 struct Answers {
     /// Pressure stall information of the processors, for our own control group or else for the machine.
     pressure: PathBuf,
-    told: u8,
+    /// The last weight, and when it was found.
+    weight: Option<(Weight, Duration)>,
     line: String,
-    looked: Option<Duration>,
 }
 
 impl Answers {
     fn new() -> Answers {
         let own = cgroup::groups("cpu").into_iter().map(|group| group.directory.join("cpu.pressure"));
         let pressure = own.into_iter().find(|file| file.exists()).unwrap_or_else(|| "/proc/pressure/cpu".into());
-        Answers { pressure, told: 100, line: String::new(), looked: None }
+        Answers { pressure, weight: None, line: String::new() }
     }
 
     /// The line for whoever asks now.
     fn line(&mut self) -> String {
         let now = monotonic();
-        if self.looked.is_none_or(|looked| now.saturating_sub(looked) >= LOOK) {
-            self.looked = Some(now);
+        let before = self.weight.map(|(weight, found)| (weight, now.saturating_sub(found)));
+        if before.is_none_or(|(_, age)| age >= LOOK) {
             let board = scoreboard::snapshot(Described::Nobody);
-            self.told = settled(self.told, weight(self.load(&board)));
-            self.line = line(scoreboard::duty(), board.serving(), self.told);
+            let share = share(self.load(&board));
+            let weight = before.map_or_else(|| Weight::first(share), |(weight, age)| weight.next(share, age));
+            self.weight = Some((weight, now));
+            self.line = line(scoreboard::duty(), board.serving(), weight.percent);
         }
         self.line.clone()
     }
