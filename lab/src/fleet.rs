@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::machine::balance::Balance;
 use crate::machine::error::{Context as _, Error, Result, write_file};
 use crate::machine::host::{self, Host};
 use crate::machine::{interrupt, programs};
@@ -143,8 +144,8 @@ struct Run {
 impl Run {
     fn results(options: &FleetOptions, equipment: &Equipment, haproxy: &Path) -> Results {
         let front = |agent| format!("haproxy.cfg ({agent})");
-        let [plain, agent] = [false, true]
-            .map(|agent| haproxy::configuration(&[100; failures::NODES], haproxy::Balance::Roundrobin, agent));
+        let [plain, agent] =
+            [false, true].map(|agent| haproxy::configuration(&[100; failures::NODES], Balance::Roundrobin, agent));
         Results {
             schema: SCHEMA,
             experiment: "fleet".to_owned(),

@@ -1,6 +1,7 @@
 //! The machine and the programs on it: what the kernel counts, how a process is started, confined and measured.
 
 pub(crate) mod accounting;
+pub(crate) mod balance;
 pub(crate) mod cgroup;
 pub(crate) mod descriptors;
 pub(crate) mod duration;

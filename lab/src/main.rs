@@ -5,9 +5,7 @@
 //! A folder uses only those before it: [`machine`] and [`screen`] are the ground, [`load`] is the generator and
 //! [`frontends`] its command lines; [`experiments`] defines the measurements and the servers, [`measure`] takes one of
 //! them, and [`report`] evaluates and presents a run; [`fleet`] is an experiment with machines of its own; [`compare`],
-//! [`count`], [`switch`], [`tune`] and [`watch`] are commands of their own.
-//! them, and [`report`] evaluates and presents a run; [`compare`], [`count`], [`simulate`],
-//! [`switch`], [`tune`] and [`watch`] are commands of their own.
+//! [`count`], [`simulate`], [`switch`], [`tune`] and [`watch`] are commands of their own.
 //! [`run`] takes all measurements of an experiment in turn.
 
 #![forbid(unsafe_code)]

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::clients::{Answer, Crowd, Kind, Load};
 use super::group;
-use super::haproxy::{Balance, HaProxy, configuration};
+use super::haproxy::{HaProxy, configuration};
 use super::network::Network;
 use super::node::{Equipment, Node};
 use super::results::Capacity;
+use crate::machine::balance::Balance;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
 use crate::machine::stats::percentile;

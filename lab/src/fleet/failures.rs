@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::capacity::{Size, reasons};
 use super::clients::{Answer, Crowd, Kind, Load};
-use super::haproxy::{Balance, HaProxy, configuration};
+use super::haproxy::{HaProxy, configuration};
 use super::network::Network;
 use super::node::{Equipment, Node};
 use super::results;
+use crate::machine::balance::Balance;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
 

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use super::network;
 use super::node::{AGENT_PORT, PORT};
+use crate::machine::balance::Balance;
 use crate::machine::error::{Context as _, Error, Result, write_file};
 use crate::machine::host::allowed_cores;
 use crate::machine::{interrupt, launch, programs};
@@ -24,26 +23,6 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(10);
-
-/// How work is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Balance {
-    /// In turn, in proportion to the weights.
-    Roundrobin,
-    /// To the node with the fewest connections, in proportion to the weights.
-    Leastconn,
-}
-
-impl Balance {
-    /// HAProxy's word.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Roundrobin => "roundrobin",
-            Self::Leastconn => "leastconn",
-        }
-    }
-}
 
 /// The program, or how to get it.
 pub(super) fn find() -> Result<PathBuf> {

@@ -1,25 +1,7 @@
 //! The balancer: which node gets a request, as HAProxy decides it.
 
 use super::turns::{Key, NEVER, Turns};
-
-/// How nodes are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Balance {
-    /// In turn, more often those of more weight
-    Roundrobin,
-    /// The node with the fewest requests for its weight
-    Leastconn,
-}
-
-impl Balance {
-    /// HAProxy's word.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Roundrobin => "roundrobin",
-            Self::Leastconn => "leastconn",
-        }
-    }
-}
+use crate::machine::balance::Balance;
 
 /// How many checks in a row must fail until a node gets no more work, and pass until it gets some again (HAProxy's `fall` and
 /// `rise`).

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 
 use super::arrivals::{Arrivals, Curve, Mix};
-use super::balancer::{Balance, Balancer};
+use super::balancer::Balancer;
 use super::gate::Rules;
 use super::node::{Answer, Machine, Node, State};
 use super::request::{Nanos, Request, SECOND};
 use super::tally::Tally;
 use super::turns::{NEVER, Turns};
+use crate::machine::balance::Balance;
 
 /// What is simulated.
 #[derive(Clone, Debug)]

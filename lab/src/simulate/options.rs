@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::Args;
 
 use super::arrivals::{Curve, Mix, Shape, Spread};
-use super::balancer::Balance;
 use super::fleet::{Change, Scenario};
 use super::gate::Rules;
 use super::node::{Machine, State};
 use super::request::{Nanos, SECOND};
+use crate::machine::balance::Balance;
 use crate::machine::duration::duration;
 use crate::machine::error::{Error, Result};
 

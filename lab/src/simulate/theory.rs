@@ -1,12 +1,12 @@
 //! The simulation beside what queueing theory makes of the same case, and its own laws.
 
 use super::arrivals::{Curve, Mix, Shape, Spread};
-use super::balancer::Balance;
 use super::fleet::{Change, Ended, Scenario, simulate};
 use super::gate::Rules;
 use super::node::{Machine, Node, State};
 use super::outcome::Outcome;
 use super::request::{Nanos, SECOND};
+use crate::machine::balance::Balance;
 
 const MS: Nanos = SECOND / 1000;
 
