@@ -21,6 +21,8 @@ pub(super) struct Scenario {
     /// Clients who ask for scripts, one after the other, beside the requests of the curve.
     pub(super) clients: usize,
     pub(super) seed: u64,
+    /// What happens before this moment counts for nothing.
+    pub(super) warm_up: Nanos,
     pub(super) duration: Nanos,
     /// What happens to nodes, in the order of time.
     pub(super) changes: Vec<Change>,
@@ -58,11 +60,14 @@ const RETRIES: u32 = 3;
 /// Simulates a scenario.
 pub(super) fn simulate(scenario: &Scenario) -> Ended {
     let mut fleet = Fleet::new(scenario);
-    while fleet.step() {}
-    for node in &mut fleet.nodes {
-        node.advance(scenario.duration);
+    if scenario.warm_up > 0 {
+        while fleet.step(scenario.warm_up) {}
+        fleet.advance(scenario.warm_up);
+        fleet.tally.count_from(scenario.warm_up);
+        fleet.nodes.iter_mut().for_each(Node::count_anew);
     }
-    fleet.tally.advance(scenario.duration);
+    while fleet.step(scenario.duration) {}
+    fleet.advance(scenario.duration);
     Ended { tally: fleet.tally, nodes: fleet.nodes, events: fleet.events }
 }
 
@@ -99,8 +104,8 @@ impl<'s> Fleet<'s> {
         }
     }
 
-    /// Lets the next thing happen. Returns whether there was one.
-    fn step(&mut self) -> bool {
+    /// Lets the next thing happen. Returns whether there was one by then.
+    fn step(&mut self, until: Nanos) -> bool {
         let ((end, _), node) = self.ends.first();
         let change = self.scenario.changes.get(self.changed).copied();
         let change_at = change.map_or(Nanos::MAX, |change| change.at);
@@ -108,7 +113,7 @@ impl<'s> Fleet<'s> {
         let arrival = self.arrival.map_or(Nanos::MAX, |request| request.born);
         let client = self.tally.returns.peek().map_or(Nanos::MAX, |Reverse(at)| *at);
         let now = end.min(change_at).min(look).min(client).min(arrival);
-        if now > self.scenario.duration {
+        if now > until {
             return false;
         }
         if now == end {
@@ -130,6 +135,12 @@ impl<'s> Fleet<'s> {
             self.dispatch(request);
         }
         true
+    }
+
+    /// Lets time pass in which nothing happens.
+    fn advance(&mut self, now: Nanos) {
+        self.nodes.iter_mut().for_each(|node| node.advance(now));
+        self.tally.advance(now);
     }
 
     fn finish(&mut self, node: usize, now: Nanos) {

@@ -101,6 +101,11 @@ impl Node {
         self.usage
     }
 
+    /// Forgets how much it was used.
+    pub(super) fn count_anew(&mut self) {
+        self.usage = Usage::default();
+    }
+
     /// How many processors it has, and how many scripts its memory holds.
     pub(super) fn size(&self) -> (u64, u64) {
         (self.processors.count(), self.gate.places())

@@ -102,6 +102,10 @@ pub(crate) struct SimulateOptions {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     duration: Duration,
 
+    /// The part of this time, at its beginning, that counts for nothing
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_or_none)]
+    warm_up: Duration,
+
     /// Nodes that die, and start again after a while: 1-2@5m+30s
     #[arg(long, value_name = "NODES@TIME+TIME", value_parser = incident, help_heading = "Incidents")]
     die: Vec<Incident>,
@@ -170,7 +174,10 @@ impl SimulateOptions {
         };
         let rate =
             self.rate.unwrap_or_else(|| self.load * machines.iter().map(|machine| self.best(machine)).sum::<f64>());
-        let duration = nanos(self.duration);
+        let (warm_up, duration) = (nanos(self.warm_up), nanos(self.duration));
+        if warm_up >= duration {
+            return Err(Error::new("nothing is left of --duration after --warm-up").advise("a longer --duration"));
+        }
         let scenario = |balance: Balance, agent: bool| {
             Ok(Scenario {
                 machines: machines.clone(),
@@ -184,6 +191,7 @@ impl SimulateOptions {
                 mix,
                 clients: self.clients as usize,
                 seed: self.seed,
+                warm_up,
                 duration,
                 changes: self.changes(agent)?,
                 balance,
@@ -352,6 +360,7 @@ mod tests {
         assert_eq!(sizes, [(24, 8), (6, 2), (6, 2), (24, 8)]);
         assert!(options("--nodes 2 --unequal 3=0.5").scenarios().is_err());
         assert!(options("--nodes 2 --die 2-3@1s+1s").scenarios().is_err());
+        assert!(options("--duration 5s --warm-up 5s").scenarios().is_err());
     }
 
     #[test]

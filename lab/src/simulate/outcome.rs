@@ -57,7 +57,7 @@ impl Outcome {
     /// The figures of a fleet after its time.
     pub(super) fn of(scenario: &Scenario, ended: &Ended) -> Self {
         let tally = &ended.tally;
-        let time = scenario.duration as f64;
+        let time = (scenario.duration - scenario.warm_up) as f64;
         let usage = ended.nodes.iter().map(|node| (node.usage(), node.size()));
         let processors = usage.clone().map(|(usage, (cores, _))| usage.processors as f64 / (time * cores as f64));
         let memory = usage.map(|(usage, (_, places))| usage.scripts as f64 / (time * places as f64));

@@ -74,6 +74,15 @@ impl Tally {
         }
     }
 
+    /// Begins to count anew: what is under way counts as if it came now.
+    pub(super) fn count_from(&mut self, now: Nanos) {
+        self.advance(now);
+        let returns = std::mem::take(&mut self.returns);
+        let Self { waiting, present, .. } = *self;
+        *self =
+            Self { returns, waiting, present, arrived: present, most_waiting: waiting, changed: now, ..Self::new(0) };
+    }
+
     /// How many requests were answered.
     pub(super) fn completed(&self) -> u64 {
         self.scripts.histogram.len() + self.files.histogram.len()

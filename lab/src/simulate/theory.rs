@@ -29,6 +29,7 @@ fn one_node(machine: Machine, files: bool, rate: f64) -> Scenario {
         },
         clients: 0,
         seed: 7,
+        warm_up: 0,
         duration,
         changes: Vec::new(),
         balance: Balance::Roundrobin,
@@ -97,6 +98,7 @@ fn troubled(balance: Balance, agent: bool) -> Scenario {
         },
         clients: 10,
         seed: 11,
+        warm_up: 0,
         duration: 120 * SECOND,
         changes: vec![
             change(45, 1, State::Frozen),
@@ -121,8 +123,8 @@ const ALL: [(Balance, bool); 4] = [
 
 #[test]
 fn no_request_is_forgotten() {
-    for (balance, agent) in ALL {
-        let scenario = troubled(balance, agent);
+    for ((balance, agent), warm_up) in ALL.into_iter().flat_map(|one| [(one, 0), (one, 50 * SECOND)]) {
+        let scenario = Scenario { warm_up, ..troubled(balance, agent) };
         let ended = simulate(&scenario);
         let outcome = Outcome::of(&scenario, &ended);
         let Outcome { arrived, completed, refused, lost, unfinished, .. } = outcome;
@@ -131,6 +133,19 @@ fn no_request_is_forgotten() {
         assert!(completed > 0 && refused > 0 && lost > 0, "all of them happen: {outcome:?}");
         assert!(balance == Balance::Leastconn || outcome.redispatched > 0, "{outcome:?}");
     }
+}
+
+#[test]
+fn a_warm_up_counts_for_nothing() {
+    let until = |warm_up: u64, duration: u64| {
+        let scenario =
+            Scenario { warm_up: warm_up * SECOND, duration: duration * SECOND, ..troubled(Balance::Leastconn, true) };
+        let ended = simulate(&scenario);
+        let used: u64 = ended.nodes.iter().map(|node| node.usage().processors).sum();
+        (ended.tally.completed(), ended.tally.files.sum, used)
+    };
+    let (first, both, second) = (until(0, 40), until(0, 90), until(40, 90));
+    assert_eq!((first.0 + second.0, first.1 + second.1, first.2 + second.2), both);
 }
 
 #[test]
