@@ -1,7 +1,7 @@
 //! `tsubame-lab run fleet`: whether three machines serve as one, and what clients notice when one of them fails.
 //!
 //! Each machine is a node: a tsubame in a network namespace ([`network`]) and a control group ([`group`]) of its own. HAProxy
-//! stands in front ([`haproxy`]). [`capacity`] asks how much the nodes do together, [`failures`] what a failure costs.
+//! stands in front ([`haproxy`]), beside it sometimes a [`store`]. [`capacity`] asks how much the nodes do together, [`failures`] what a failure costs.
 
 mod capacity;
 mod clients;
@@ -10,8 +10,10 @@ mod group;
 mod haproxy;
 mod network;
 mod node;
+mod page;
 mod report;
 mod results;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -53,7 +55,7 @@ pub(crate) struct FleetOptions {
     #[arg(long, value_name = "PATH")]
     tsubame: Option<PathBuf>,
 
-    /// Keep results.json, setup.txt and report.md here
+    /// Keep results.json, raw.csv, setup.txt, report.md and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -89,7 +91,7 @@ pub(crate) fn run(options: &FleetOptions) -> Result<()> {
         false => report::print(&run.results),
     }
     if let Some(directory) = &options.out {
-        warn_line!("results.json, setup.txt and report.md are in {}", directory.display());
+        warn_line!("report.html, report.md, results.json, raw.csv and setup.txt are in {}", directory.display());
     }
     match run.results.capacities.is_empty() && run.results.failures.is_empty() {
         true => Err(Error::new("nothing was measured")),
@@ -156,7 +158,8 @@ impl Run {
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 3 }),
             seconds: options.seconds.unwrap_or(if options.quick { 5 } else { 20 }),
             configurations: vec![
-                ("httpd.conf of the first node".to_owned(), equipment.configuration(0)),
+                ("httpd.conf of the first node".to_owned(), equipment.configuration(0, false)),
+                ("httpd.conf with a store".to_owned(), equipment.configuration(0, true)),
                 (front("without agent"), plain),
                 (front("with agent"), agent),
                 (front("for failures"), failures::front_configuration()),
@@ -182,6 +185,7 @@ impl Run {
                 if let Some(directory) = &options.out {
                     self.results.save(directory)?;
                     write_file(directory.join("report.md"), report::markdown(&self.results))?;
+                    write_file(directory.join("report.html"), page::page(&self.results))?;
                 }
                 bar.inc(1);
             }

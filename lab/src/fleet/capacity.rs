@@ -151,7 +151,7 @@ impl Arrangement {
         round: u32,
         seconds: u32,
     ) -> Result<Capacity> {
-        let start = |(index, size): (usize, &Size)| Node::start(equipment, network, index, size.capacity());
+        let start = |(index, size): (usize, &Size)| Node::start(equipment, network, index, size.capacity(), false);
         let _nodes: Vec<Node> = self.nodes.iter().enumerate().map(start).collect::<Result<_>>()?;
         let front = HaProxy::start(haproxy, equipment.directory(), &self.configuration())?;
         let window = [WARM_UP, WARM_UP + Duration::from_secs(seconds.into())];

@@ -13,6 +13,7 @@ use super::haproxy::{HaProxy, configuration};
 use super::network::Network;
 use super::node::{Equipment, Node};
 use super::results;
+use super::store::Store;
 use crate::machine::balance::Balance;
 use crate::machine::error::Result;
 use crate::machine::interrupt;
@@ -26,18 +27,27 @@ const CROWD: Crowd = Crowd { files_per_second: 80, scripts: 5, posts: 4 };
 /// How often to look whether somebody wants the laboratory to end.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Something that happens to a node, and how it is undone.
+/// Something that happens under load, and how it is undone.
 pub(super) struct Failure {
     /// Its name for the command line and the results.
     pub(super) id: &'static str,
     /// What happens, for people.
     pub(super) title: &'static str,
-    begin: fn(&mut Node) -> Result<()>,
-    end: fn(&mut Node) -> Result<()>,
+    deeds: Deeds,
 }
 
+/// The beginning and the end of a failure.
+#[derive(Clone, Copy)]
+enum Deeds {
+    ToNode(Deed<Node>, Deed<Node>),
+    /// Then nodes count what clients ask in a store that they share.
+    ToStore(Deed<Store>, Deed<Store>),
+}
+
+type Deed<T> = fn(&mut T) -> Result<()>;
+
 /// All failures, in the order in which they are measured.
-pub(super) static FAILURES: [Failure; 7] = [
+pub(super) static FAILURES: [Failure; 8] = [
     failure("killed", "killed (SIGKILL to all processes), started again", Node::kill, Node::start_again),
     failure("frozen", "frozen (SIGSTOP to all processes), continued", Node::freeze, Node::thaw),
     failure("partitioned", "partitioned (its cable is pulled out), plugged in again", Node::unplug, Node::plug),
@@ -45,15 +55,15 @@ pub(super) static FAILURES: [Failure; 7] = [
     failure("drained", "drained (`tsubame ctl drain`), then made `ready`", Node::drain, Node::make_ready),
     failure("stopped", "stopped gracefully, started again", Node::stop_gracefully, Node::start_after_end),
     failure("upgraded", "upgraded (`-k upgrade`)", Node::upgrade, Node::leave),
+    Failure {
+        id: "redis-killed",
+        title: "without its store: the Redis of all three killed, started again",
+        deeds: Deeds::ToStore(Store::kill, Store::start),
+    },
 ];
 
-const fn failure(
-    id: &'static str,
-    title: &'static str,
-    begin: fn(&mut Node) -> Result<()>,
-    end: fn(&mut Node) -> Result<()>,
-) -> Failure {
-    Failure { id, title, begin, end }
+const fn failure(id: &'static str, title: &'static str, begin: Deed<Node>, end: Deed<Node>) -> Failure {
+    Failure { id, title, deeds: Deeds::ToNode(begin, end) }
 }
 
 /// How long everything takes.
@@ -83,30 +93,39 @@ impl Failure {
         times: Times,
     ) -> Result<results::Failure> {
         equipment.forget_counted()?;
-        let start = |index| Node::start(equipment, network, index, Size::Whole.capacity());
+        let mut store = Store::new(equipment.directory());
+        let has_store = matches!(self.deeds, Deeds::ToStore(..));
+        if has_store {
+            store.start()?;
+        }
+        let start = |index| Node::start(equipment, network, index, Size::Whole.capacity(), has_store);
         let mut nodes: Vec<Node> = (0..NODES).map(start).collect::<Result<_>>()?;
         let front = HaProxy::start(haproxy, equipment.directory(), &front_configuration())?;
         let (load, (to, answers)) = (Load::new(), channel());
         let happened = std::thread::scope(|scope| {
             load.start(scope, CROWD, &to);
-            let happened = self.happen(&load, &mut nodes[0], times);
+            let happened = match self.deeds {
+                Deeds::ToNode(begin, end) => happen(&load, times, &mut nodes[0], begin, end),
+                Deeds::ToStore(begin, end) => happen(&load, times, &mut store, begin, end),
+            };
             load.end();
             happened
         });
         drop((to, front));
         happened?;
+        store.check()?;
         interrupt::check()?;
         let answers: Vec<Answer> = answers.into_iter().collect();
         Ok(summary(self.id, round, &answers, &equipment.counted()?))
     }
+}
 
-    fn happen(&self, load: &Load, node: &mut Node, times: Times) -> Result<()> {
-        wait_until(load, times.before)?;
-        (self.begin)(node)?;
-        wait_until(load, load.age() + times.during)?;
-        (self.end)(node)?;
-        wait_until(load, load.age() + times.after)
-    }
+fn happen<T>(load: &Load, times: Times, to: &mut T, begin: Deed<T>, end: Deed<T>) -> Result<()> {
+    wait_until(load, times.before)?;
+    begin(to)?;
+    wait_until(load, load.age() + times.during)?;
+    end(to)?;
+    wait_until(load, load.age() + times.after)
 }
 
 fn wait_until(load: &Load, age: Duration) -> Result<()> {

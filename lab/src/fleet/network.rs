@@ -55,7 +55,7 @@ pub(super) fn address(index: usize) -> Ipv4Addr {
 }
 
 /// The balancer's end of a node's cable.
-fn front_address(index: usize) -> Ipv4Addr {
+pub(super) fn front_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, index as u8 + 1, 1)
 }
 

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::group::{Capacity, Group, NODE};
 use super::network::{self, Network};
+use super::store;
 use crate::experiments::site::Account;
 use crate::machine::error::{Context as _, Error, Result, read_text, write_file};
 use crate::machine::scratch::Scratch;
@@ -86,15 +87,32 @@ impl Equipment {
             .context(|| format!("give {} to {}", path.display(), account.user))
     }
 
-    /// The configuration of a node.
-    pub(super) fn configuration(&self, index: usize) -> String {
+    /// The configuration of a node, which may count in the store of all of them.
+    pub(super) fn configuration(&self, index: usize, has_store: bool) -> String {
         let account = self.account.as_ref().map(|account| (account.user, account.group));
-        configuration(self.directory(), &node_directory(self.directory(), index), network::address(index), account)
+        let own = node_directory(self.directory(), index);
+        let counting = if has_store { counting(network::front_address(index)) } else { String::new() };
+        configuration(self.directory(), &own, network::address(index), account) + &counting
     }
 }
 
 fn node_directory(scratch: &Path, index: usize) -> PathBuf {
     scratch.join(format!("node{}", index + 1))
+}
+
+/// A limit that clients never reach, for which every request asks the store.
+fn counting(front: Ipv4Addr) -> String {
+    let port = store::PORT;
+    format!(
+        "\
+LoadModule socache_redis_module modules/mod_socache_redis.so
+LoadModule client_limit_module modules/mod_client_limit.so
+ClientLimitStore redis:{front}:{port}
+<Location />
+    ClientLimit 100000/h burst=100000 by=%{{HTTP:Host}}
+</Location>
+"
+    )
 }
 
 fn configuration(scratch: &Path, own: &Path, ip: Ipv4Addr, account: Option<(&str, &str)>) -> String {
@@ -153,10 +171,11 @@ impl Node {
         network: &Rc<Network>,
         index: usize,
         capacity: Capacity,
+        has_store: bool,
     ) -> Result<Self> {
         let directory = equipment.scratch.create_anew(&format!("node{}", index + 1))?;
         equipment.give_away(&directory)?;
-        write_file(directory.join("httpd.conf"), equipment.configuration(index))?;
+        write_file(directory.join("httpd.conf"), equipment.configuration(index, has_store))?;
         let group = Group::make(&format!("{NODE}{}", index + 1), capacity)?;
         let (equipment, network) = (equipment.clone(), network.clone());
         let mut node = Self { equipment, network, index, directory, group, children: Vec::new() };

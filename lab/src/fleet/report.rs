@@ -67,7 +67,8 @@ pub(super) fn markdown(results: &Results) -> String {
     text
 }
 
-fn tables(results: &Results) -> Vec<(&'static str, Table)> {
+/// The tables that have rows, with their headings.
+pub(super) fn tables(results: &Results) -> Vec<(&'static str, Table)> {
     let all = [("Capacity", capacity_table(results)), ("Failures", failure_table(results))];
     all.into_iter().filter(|(_, table)| !table.is_empty()).collect()
 }
@@ -159,7 +160,7 @@ fn share_of_sum(results: &Results, arrangement: &Arrangement) -> Option<f64> {
 }
 
 /// Why requests failed, and what was not measured.
-fn reasons(results: &Results) -> Vec<String> {
+pub(super) fn reasons(results: &Results) -> Vec<String> {
     let capacities = results.capacities.iter().map(|found| (&found.arrangement, "requests that failed", &found.failed));
     let failures = results.failures.iter().flat_map(|found| {
         [
@@ -219,11 +220,12 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::machine::host::Host;
 
-    fn results() -> Results {
+    /// Results with something of everything.
+    pub(in crate::fleet) fn results() -> Results {
         let capacity = |id: &str, done: f64, p99: f64| Capacity {
             arrangement: id.to_owned(),
             round: 1,

@@ -90,10 +90,95 @@ impl Results {
         serde_json::to_string_pretty(self).context(|| "write the results as JSON".to_owned())
     }
 
-    /// Writes results.json, and setup.txt with the configurations.
+    /// The configurations as one text.
+    pub(super) fn setup(&self) -> String {
+        self.configurations.iter().map(|(name, text)| format!("# {name}\n\n{text}\n")).collect()
+    }
+
+    /// Writes results.json, raw.csv, and setup.txt with the configurations.
     pub(super) fn save(&self, directory: &Path) -> Result<()> {
         write_file(directory.join("results.json"), self.to_json()? + "\n")?;
-        let texts = self.configurations.iter().map(|(name, text)| format!("# {name}\n\n{text}\n"));
-        write_file(directory.join("setup.txt"), texts.collect::<String>())
+        write_file(directory.join("raw.csv"), self.to_csv()?)?;
+        write_file(directory.join("setup.txt"), self.setup())
+    }
+
+    /// A line with the names of the columns, and one line for each measurement.
+    fn to_csv(&self) -> Result<Vec<u8>> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let doing = || "write the table of measurements".to_owned();
+        for row in self.capacities.iter().map(Row::of_capacity).chain(self.failures.iter().map(Row::of_failure)) {
+            table.serialize(row).context(doing)?;
+        }
+        table.into_inner().context(doing)
+    }
+}
+
+/// A measurement in raw.csv; columns that do not apply stay empty.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    measurement: &'a str,
+    round: u32,
+    scripts_per_second: Option<f64>,
+    script_p50_ms: Option<f64>,
+    script_p99_ms: Option<f64>,
+    file_p50_ms: Option<f64>,
+    file_p99_ms: Option<f64>,
+    failed: Option<u64>,
+    gets: Option<u64>,
+    gets_failed: Option<u64>,
+    posts: Option<u64>,
+    posts_failed: Option<u64>,
+    posts_doubled: Option<u64>,
+    posts_lost: Option<u64>,
+    silence_s: Option<f64>,
+    slowest_file_s: Option<f64>,
+    slowest_script_s: Option<f64>,
+}
+
+impl<'a> Row<'a> {
+    fn of_capacity(capacity: &'a Capacity) -> Self {
+        Self {
+            measurement: &capacity.arrangement,
+            round: capacity.round,
+            scripts_per_second: Some(capacity.scripts_per_second),
+            script_p50_ms: Some(capacity.script_ms[0]),
+            script_p99_ms: Some(capacity.script_ms[1]),
+            file_p50_ms: Some(capacity.file_ms[0]),
+            file_p99_ms: Some(capacity.file_ms[1]),
+            failed: Some(capacity.failed.values().sum()),
+            ..Self::default()
+        }
+    }
+
+    fn of_failure(failure: &'a Failure) -> Self {
+        Self {
+            measurement: &failure.failure,
+            round: failure.round,
+            gets: Some(failure.idempotent),
+            gets_failed: Some(failure.idempotent_failed.values().sum()),
+            posts: Some(failure.posts),
+            posts_failed: Some(failure.posts_failed.values().sum()),
+            posts_doubled: Some(failure.posts_doubled),
+            posts_lost: Some(failure.posts_lost),
+            silence_s: Some(failure.silence),
+            slowest_file_s: Some(failure.slowest_file),
+            slowest_script_s: Some(failure.slowest_script),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fleet::report::tests::results;
+
+    #[test]
+    fn raw_data_has_a_line_for_each_measurement() {
+        let text = String::from_utf8(results().to_csv().unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + 4 + 4, "{text}");
+        assert!(lines[0].starts_with("measurement,round,scripts_per_second,"), "{text}");
+        assert_eq!(lines[1], "one,1,4.0,1000.0,2000.0,1.0,3.0,0,,,,,,,,,");
+        assert_eq!(lines[6], "frozen,1,,,,,,,100,1,10,2,0,0,0.5,2.25,3.0");
     }
 }

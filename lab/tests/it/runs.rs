@@ -26,8 +26,13 @@ impl TestDirectory {
         self.0.join("scratch")
     }
 
+    /// Where a run may keep its files.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.0.join("out")
+    }
+
     fn results(&self) -> Value {
-        let text = std::fs::read_to_string(self.0.join("out/results.json")).expect("results");
+        let text = std::fs::read_to_string(self.out().join("results.json")).expect("results");
         serde_json::from_str(&text).expect("JSON")
     }
 
@@ -44,8 +49,7 @@ impl TestDirectory {
     /// The floor and tsubame's event.
     fn run(&self, seconds: &str) -> Child {
         let arguments = ["event-vs-worker", "--workloads", "threads-close", "--subjects", "tsubame-event", "--out"];
-        let mut command =
-            self.experiment(&[&arguments[..], &[&self.0.join("out").to_string_lossy()]].concat(), seconds);
+        let mut command = self.experiment(&[&arguments[..], &[&self.out().to_string_lossy()]].concat(), seconds);
         command.spawn().expect("the laboratory")
     }
 
