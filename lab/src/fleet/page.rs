@@ -9,8 +9,10 @@ use crate::page::plot::{self, Bar};
 use crate::screen::table::escape;
 use crate::screen::text::counted;
 
-/// What is shown of arrangements, and which is better.
-const PICTURES: [(&str, &str, fn(&Capacity) -> f64); 3] = [
+/// A figure of an arrangement: its name, which is better, and its value.
+type Picture = (&'static str, &'static str, fn(&Capacity) -> f64);
+
+const PICTURES: [Picture; 3] = [
     ("scripts/s", "more is better", |round| round.scripts_per_second),
     ("scripts p99 ms", "less is better", |round| round.script_ms[1]),
     ("files p99 ms", "less is better", |round| round.file_ms[1]),
@@ -55,7 +57,7 @@ fn sentence(verdicts: &[Verdict]) -> String {
 }
 
 /// A bar for each arrangement that was measured; those with agents are highlighted.
-fn drawn(results: &Results, (name, better, value): &(&str, &str, fn(&Capacity) -> f64)) -> String {
+fn drawn(results: &Results, (name, better, value): &Picture) -> String {
     let bars = ARRANGEMENTS.iter().filter_map(|arrangement| {
         let rounds = results.capacities.iter().filter(|capacity| capacity.arrangement == arrangement.id);
         let values: Vec<f64> = rounds.map(value).collect();
