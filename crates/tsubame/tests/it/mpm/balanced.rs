@@ -85,12 +85,13 @@ under_percore_and! { prefork:
 }
 
 under_percore_and! { worker:
-    /// Scripts that take the memory, and requests that wait for it, send work elsewhere.
+    /// Requests that wait for their script send work elsewhere.
     fn scripts_take_off_weight(mpm: Mpm) {
         let site = Site::with([("index.html", "hello\n")]);
         site.script("slow", "#!/bin/sh\nwhile [ -e ../hold ]; do sleep 0.02; done\necho\necho done\n");
         site.file("hold", "");
-        let more = "AdmissionMemory 64M\nScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nRequire all granted\n</Directory>\n";
+        // The weight follows a queue that lasts.
+        let more = "AdmissionMemory 64M\nScriptAlias /cgi/ ${ROOT}/cgi-bin/\n<Directory ${ROOT}/cgi-bin>\nAdmissionLimit 1\nRequire all granted\n</Directory>\n";
         let server = start(mpm, &site, more);
         let mut clients: Vec<Client> = (0..8).map(|_| server.client()).collect();
         for client in &mut clients {
