@@ -6,6 +6,7 @@
 //! outlive a child (accesses, bytes) are never held in a child alone.
 
 mod board;
+mod clients;
 mod clock;
 mod durations;
 mod history;
@@ -17,7 +18,8 @@ mod states;
 mod visits;
 mod workers;
 
-pub use board::{Board, Quota, answer, create, duty, get};
+pub use board::{Board, Quota, answer, count_clients, create, duty, get};
+pub use clients::{CountedConnection, NUMBERS_MAX};
 pub use clock::since;
 pub use durations::{BOUNDS, BUCKETS};
 pub use layout::{REQUEST_ROOM, RowTexts};

@@ -75,8 +75,8 @@ pub use request::fields_out::{FieldSink, Unsendable};
 pub use request::flow::{Flow, Waiting};
 pub use request::hooks::{
     Caching, Encryption, Filtering, FindVariable, Handler, InputBody, InputChain, InputFilter, InputLink, IsWanted,
-    MapUndecoded, Moment, OutputFilter, PhaseHook, Preface, PrefaceOutcome, QuickHandler, Rank, ResponseChain,
-    ResponseHook, ResponseLink, WriteVariable,
+    MapUndecoded, Moment, OutputFilter, PhaseHook, Preface, PrefaceOutcome, QuickHandler, Rank, Reception,
+    ResponseChain, ResponseHook, ResponseLink, WriteVariable,
 };
 pub use request::phase::Phase;
 pub use request::recurring::{Asked, Recurring};

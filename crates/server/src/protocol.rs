@@ -7,6 +7,7 @@ pub(crate) mod h2;
 mod linger;
 mod negotiation;
 mod pace;
+mod reception;
 pub(crate) mod service;
 mod tunnel;
 mod writer;

@@ -2,6 +2,7 @@
 //!
 //! Not one of Apache's modules: docs/limits.md.
 
+mod connections;
 mod rule;
 mod store;
 mod table;
@@ -12,24 +13,31 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use conf::directive::Args::{Take1, Words};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, row, settings, shown};
+use conf::{Allowed, Cmd, Directive, Gathered, Level, Listed, ModuleInfo, Outcome, Setting, row, settings, shown};
 use server::module::{NamedCache, Spends, shared_caches};
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook, Server, StartError, Waiting};
 use sys::time::monotonic;
 
+use connections::ConnectionRule;
 use rule::{By, Counted, Rule};
-use table::{Answer, Rate, Table};
+use table::{Answer, Rate, Refused, Table};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "client_limit_module", source: "mod_client_limit.c", linked: false, directives: DIRECTIVES },
     hooks: &[
         Hook::Repeatable,
         Hook::OpenLogs(open),
+        Hook::Reception(&connections::RECEPTION),
         // Before anybody's password is checked. `Satisfy Any` lets nobody past a phase before that of access.
         Hook::Phase(
             Phase::HeaderParser,
             Order::First,
-            checking(|request| Box::pin(check(request, |rule| !is_by_user(rule)))),
+            checking(|request| {
+                if request.is_hypothetical() {
+                    connections::explain(request);
+                }
+                Box::pin(check(request, |rule| !is_by_user(rule)))
+            }),
         ),
         Hook::Phase(Phase::Fixups, Order::First, checking(|request| Box::pin(check(request, is_by_user)))),
         // A directory has become its index, which may have limits of its own.
@@ -46,13 +54,17 @@ pub(crate) static MODULE: Module = Module {
 
 /// A hook for requests that have limits.
 const fn checking(run: fn(&mut Request) -> Waiting<'_, Flow>) -> PhaseHook {
-    PhaseHook::Recording { claims: |request| request.dir::<ClientLimitDir>().rules.get().is_some(), run }
+    PhaseHook::Recording {
+        claims: |request| request.dir::<ClientLimitDir>().rules.get().is_some() || request.is_hypothetical(),
+        run,
+    }
 }
 
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("ClientLimit", Allowed::CONF, Words(set), "none", "How many requests or failed log-ins each client may send in a time, or how many bytes it may get: a rate, and whose requests count together").syntax("rate [burst=number] [by=address|network|user|expression] [of=requests|failed-logins|bytes] [only-log]|none"),
     row("ClientLimitClients", Allowed::GLOBAL, Take1(set_clients), shown!(CLIENTS), "How many clients are remembered at once").syntax("number"),
+    row("ClientLimitConnections", Allowed::GLOBAL, Words(connections::set), "", "How many connections each client may have open at once; further ones are closed").syntax("number [by=address|network] [except=network,…] [only-log]"),
     row("ClientLimitStore", Allowed::GLOBAL, Take1(set_store), "", "The store in which several servers count together what each client has asked").syntax("redis:host[:port]"),
 ];
 
@@ -85,6 +97,7 @@ settings! {
     pub struct ClientLimitServer {
         clients: Setting<usize> = CLIENTS,
         store: Setting<NamedCache>,
+        connections: Listed<ConnectionRule>,
     }
 }
 
@@ -127,10 +140,11 @@ fn open(server: &Server) -> Result<(), StartError> {
             StartError::from(format!("ClientLimitStore: the store cannot be used: {}", sys::describe(&error)))
         })?;
     }
+    let without_memory = |error| StartError::of_system(&error, "no shared memory for the clients of ClientLimit");
+    connections::prepare(server).map_err(without_memory)?;
     if CLIENTS_OF_SERVER.get().is_none() {
         let clients = server.main().settings.get::<ClientLimitServer>().clients();
-        let table = Table::new(clients)
-            .map_err(|error| StartError::of_system(&error, "no shared memory for the clients of ClientLimit"))?;
+        let table = Table::new(clients).map_err(without_memory)?;
         let _ = CLIENTS_OF_SERVER.set((table, RandomState::new()));
     }
     Ok(())
@@ -138,7 +152,12 @@ fn open(server: &Server) -> Result<(), StartError> {
 
 /// How many requests were refused, and how many only would have been, since the server started.
 pub(crate) fn counts() -> Option<(u64, u64)> {
-    CLIENTS_OF_SERVER.get().map(|(table, _)| table.counts())
+    CLIENTS_OF_SERVER.get().map(|(table, _)| table.counts(Refused::Request))
+}
+
+/// The same of connections.
+pub(crate) fn connection_counts() -> Option<(u64, u64)> {
+    CLIENTS_OF_SERVER.get().map(|(table, _)| table.counts(Refused::Connection))
 }
 
 fn is_by_user(rule: &Rule) -> bool {
@@ -258,7 +277,7 @@ fn name(request: &Request, by: &By) -> Result<Option<String>, String> {
 /// Refuses a request, or says that it would be refused.
 fn refuse(request: &mut Request, rule: &Rule, seconds: u64) -> Flow {
     if let Some((table, _)) = CLIENTS_OF_SERVER.get().filter(|_| !request.is_hypothetical()) {
-        table.count(!rule.only_logs);
+        table.count(Refused::Request, !rule.only_logs);
     }
     if rule.only_logs {
         request.env.set("CLIENT_LIMITED", rule.text.clone());
@@ -382,6 +401,22 @@ mod tests {
                 "ClientLimitStore: 'memcache:a' cannot count for several servers at once: only redis can",
             ),
             ("ClientLimitStore redis:192.0.2.1", ""),
+            ("ClientLimitConnections 50\nClientLimitConnections 200 by=network except=192.0.2.0/24,::1 only-log", ""),
+            ("ClientLimitConnections", "ClientLimitConnections takes a number, such as 50"),
+            ("ClientLimitConnections 0", "ClientLimitConnections: '0' is not a number from 1 to 60000"),
+            (
+                "ClientLimitConnections 5 by=user",
+                "ClientLimitConnections: 'by=user' is neither by=address nor by=network",
+            ),
+            (
+                "ClientLimitConnections 5 except=a",
+                "ClientLimitConnections: 'except=a' is no list of networks, such as 192.0.2.0/24,::1",
+            ),
+            ("ClientLimitConnections 5 x", "ClientLimitConnections: 'x' is none of by=, except= and only-log"),
+            (
+                "<VirtualHost *:80>\nClientLimitConnections 5\n</VirtualHost>",
+                "ClientLimitConnections not allowed in <VirtualHost> context",
+            ),
             ("ClientLimitClients 0", "ClientLimitClients: '0' is not a number from 1 to 67108864"),
         ]);
     }

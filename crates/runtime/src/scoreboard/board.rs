@@ -2,19 +2,21 @@
 
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use sys::event_fd::EventFd;
 use sys::process::{Pid, Reaped};
 use sys::shm::Shared;
 
+use super::clients::ClientCounts;
 use super::clock::{micros, now};
 use super::layout::{self, Field, Header, HeaderRow, ProcessRow, WorkerField, WorkerRow};
 use super::moment::{self, MOMENTS};
 use super::states::{ChildState, Duty, State};
 use super::visits::{Visit, VisitKeys, Visited, Visits};
+use super::workers::Rows;
 
 /// The thresholds at which the parent should look at a child; 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +41,10 @@ pub struct Board {
     history: Shared<[AtomicU64; moment::WORDS]>,
     /// URLs and virtual hosts that are asked for often, or take long.
     visits: Visits,
+    /// How many connections each client has, if anybody wants to know.
+    clients: OnceLock<ClientCounts>,
     per_process: usize,
+    rows: Rows,
 }
 
 static BOARD: OnceLock<Board> = OnceLock::new();
@@ -54,12 +59,26 @@ pub fn duty() -> Duty {
     get().map_or(Duty::Ready, Board::duty)
 }
 
-/// Makes the scoreboard: `processes` slots, each with up to `workers`. Called once in the life of a server, before the
-/// first fork; slots cost memory only when used.
-pub fn create(processes: usize, workers: usize) -> io::Result<&'static Board> {
-    let board = Board::new(processes, workers)?;
+/// Makes the scoreboard: `processes` slots, each with up to `workers` rows of this unit. Called once in the life of a server, before
+/// the first fork; slots cost memory only when used.
+pub fn create(processes: usize, workers: usize, rows: Rows) -> io::Result<&'static Board> {
+    let board = Board::new(processes, workers, rows)?;
+    if COUNTS_CLIENTS.load(Relaxed) {
+        board.make_clients()?;
+    }
     BOARD.set(board).map_err(|_| io::Error::other("the scoreboard exists already"))?;
     get().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+static COUNTS_CLIENTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, children that are forked can count the connections of each client ([`Workers::count_connection`]). For the parent; a
+/// scoreboard that is made later has room for that.
+///
+/// [`Workers::count_connection`]: super::Workers::count_connection
+pub fn count_clients() -> io::Result<()> {
+    COUNTS_CLIENTS.store(true, Relaxed);
+    get().map_or(Ok(()), Board::make_clients)
 }
 
 /// The slot of this child process.
@@ -73,18 +92,20 @@ pub fn answer() {
 }
 
 impl Board {
-    pub(super) fn new(processes: usize, workers: usize) -> io::Result<Board> {
-        let rows = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
+    pub(super) fn new(processes: usize, workers: usize, rows: Rows) -> io::Result<Board> {
+        let count = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
         let header = Shared::new(1)?;
         let board = Board {
             attention: EventFd::new()?,
             header,
             processes: Shared::new(processes)?,
-            workers: Shared::new(rows)?,
+            workers: Shared::new(count)?,
             answered_at: Shared::new(processes)?,
             history: Shared::new(MOMENTS)?,
             visits: Visits::new()?,
+            clients: OnceLock::new(),
             per_process: workers,
+            rows,
         };
         board.header().store(Header::Started, now());
         board.header().store(Header::Restarted, now());
@@ -111,6 +132,23 @@ impl Board {
     /// How many worker rows each process slot has.
     pub fn workers_per_process(&self) -> usize {
         self.per_process
+    }
+
+    fn make_clients(&self) -> io::Result<()> {
+        if self.clients.get().is_none() {
+            // The parent has one thread.
+            let _ = self.clients.set(ClientCounts::new(self.slots(), self.per_process, self.rows)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn clients(&self) -> Option<&ClientCounts> {
+        self.clients.get()
+    }
+
+    /// How many connections a client has in all children, if they are counted.
+    pub fn connections_of(&self, client: u64) -> u64 {
+        self.clients().map_or(0, |clients| clients.of(self.used(), client))
     }
 
     /// The lowest free slot, if any. For the parent.
@@ -271,6 +309,7 @@ impl Board {
         for field in layout::GAUGES {
             process.store(field, 0);
         }
+        self.clients().into_iter().for_each(|clients| clients.retire(slot));
         let header = self.header();
         header.enter();
         process.store(Field::Pid, 0);

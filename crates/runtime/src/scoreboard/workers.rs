@@ -103,6 +103,10 @@ impl Workers {
         self.count == 0
     }
 
+    pub(super) fn board(&self) -> &'static Board {
+        self.board
+    }
+
     /// The number of this child's process slot.
     pub fn process(&self) -> usize {
         self.process

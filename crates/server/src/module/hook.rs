@@ -14,8 +14,8 @@ use crate::request::Request;
 use crate::request::flow::Flow;
 use crate::request::hooks::{
     Encryption, FindExtension, FindFilter, FindInputFilter, FindVariable, Handler, Hooks, InputChain, InputFilter,
-    IsWanted, MapUndecoded, ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, ResponseChain, ResponseHook,
-    RunSubrequest, WriteVariable,
+    IsWanted, MapUndecoded, ModuleHook, OutputFilter, PhaseHook, Preface, QuickHandler, Reception, ResponseChain,
+    ResponseHook, RunSubrequest, WriteVariable,
 };
 use crate::request::phase::Phase;
 use crate::settings::draft::Draft;
@@ -119,6 +119,8 @@ pub enum Hook {
     ChildEnd(fn()),
     /// Data that the clients of some connections send before their first request.
     Preface(&'static Preface),
+    /// Decides about new connections by their clients.
+    Reception(&'static Reception),
     /// The encryption of connections.
     Encryption(&'static Encryption),
     /// The module's variables of a request, by name, for logs, expressions and rules.
@@ -201,6 +203,7 @@ impl Hook {
             | Hook::Provider(..)
             | Hook::HandlerName(_)
             | Hook::Preface(_)
+            | Hook::Reception(_)
             | Hook::Encryption(_)
             | Hook::Variable(_)
             | Hook::Extension(_)
@@ -278,6 +281,7 @@ fn runs_for_requests(hook: &Hook) -> bool {
         | Hook::HelperProcess(_)
         | Hook::ChildInit(_)
         | Hook::ChildEnd(_)
+        | Hook::Reception(_)
         | Hook::Encryption(_)
         | Hook::Provider(..) => false,
     }
@@ -313,6 +317,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
         forward: None,
         undecoded: None,
         preface: None,
+        reception: None,
         encryption: None,
         variables: Vec::new(),
         extensions: None,
@@ -338,6 +343,7 @@ pub(crate) fn request_hooks(modules: &[&'static Module], run_subrequest: RunSubr
             Hook::Forward(f) => hooks.forward = Some(*f),
             Hook::MapUndecoded(hook) => hooks.undecoded = Some(hook),
             Hook::Preface(preface) => hooks.preface = Some(preface),
+            Hook::Reception(reception) => hooks.reception = Some(reception),
             Hook::Encryption(encryption) => hooks.encryption = Some(encryption),
             Hook::Variable(find) => hooks.variables.push(*find),
             Hook::Extension(read) => hooks.extensions = Some(*read),

@@ -20,6 +20,7 @@ use sys::time::Instant;
 use crate::exchange::Running;
 use crate::protocol::h1::connection::{HEAD_PIECE, Http1Connection};
 use crate::protocol::h2::Http2Connection;
+use crate::protocol::reception;
 use crate::request::Client;
 use crate::request::client::Announced;
 use crate::request::hooks::{Encryption, Preface, PrefaceOutcome};
@@ -103,6 +104,9 @@ impl Negotiation {
                         self.buffer.drain(..length);
                         self.preface = None;
                         self.announced = Some(announced);
+                        if !reception::receive_announced(self.running, &*self.socket, announced, self.workers) {
+                            return Stage::Closed;
+                        }
                         continue;
                     }
                     Some(PrefaceOutcome::Broken(level, why)) => {

@@ -12,6 +12,7 @@ use crate::module::with_infos;
 use crate::phases;
 use crate::protocol::h1::connection::Http1Connection;
 use crate::protocol::negotiation::Negotiation;
+use crate::protocol::reception::{self, TurnedAway};
 use crate::request::hooks::Hooks;
 use crate::site::server::Server;
 use crate::transport::endpoint::Endpoint;
@@ -31,6 +32,7 @@ impl HttpService {
     pub fn new(server: Arc<Server>) -> HttpService {
         let mut hooks = phases::hooks(&with_infos(server.infos()));
         hooks.preface = hooks.preface.filter(|preface| (preface.is_used)(&server));
+        hooks.reception = hooks.reception.filter(|reception| (reception.is_used)(&server));
         hooks.encryption = hooks.encryption.filter(|encryption| (encryption.is_used)(&server));
         let wanted = hooks.log_where.iter().filter(|(is_wanted, _)| is_wanted(&server));
         hooks.log.extend(wanted.map(|(_, log)| log));
@@ -47,6 +49,9 @@ impl HttpService {
 impl Service for HttpService {
     fn connect(&'static self, accepted: Accepted) -> Box<dyn Connection> {
         let socket = Arc::new(Socket::new(accepted.socket));
+        if !reception::receive(self.running(), &*socket, accepted.peer, accepted.workers) {
+            return Box::new(TurnedAway);
+        }
         if (self.hooks.encryption.is_some() || self.h2c)
             && let Ok(local) = socket.local()
         {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
 use conf::Level;
+use runtime::scoreboard::Workers;
 use rustls::server::ClientHello;
 
 use crate::message::response::{Body, BodyStream, HandlerResult, Unsent};
@@ -14,6 +15,7 @@ use crate::request::flow::{Flow, Waiting};
 use crate::request::phase::Phase;
 use crate::site::server::Server;
 use crate::site::vhost::VirtualHost;
+use crate::transport::endpoint::Counted;
 use crate::transport::tls::Admission;
 use crate::transport::tls::handshake::Configured;
 use crate::transport::tls::session::Session;
@@ -250,6 +252,14 @@ pub enum PrefaceOutcome {
     Broken(Level, String),
 }
 
+/// Decides about connections by the addresses of their clients: at once, or if a proxy announces its client, after that.
+pub struct Reception {
+    /// Whether it has anything to decide.
+    pub is_used: fn(&Server) -> bool,
+    /// Decides about a connection of the client with this address. `None`: it is closed without a word.
+    pub receive: fn(&Server, IpAddr, &'static Workers) -> Option<Counted>,
+}
+
 /// The encryption of connections.
 pub struct Encryption {
     /// Whether any are encrypted.
@@ -327,6 +337,7 @@ pub struct Hooks {
     pub(crate) forward: Option<fn(&mut Request) -> Flow>,
     pub(crate) undecoded: Option<&'static MapUndecoded>,
     pub(crate) preface: Option<&'static Preface>,
+    pub(crate) reception: Option<&'static Reception>,
     pub(crate) encryption: Option<&'static Encryption>,
     pub(crate) variables: Vec<FindVariable>,
     pub(crate) extensions: Option<FindExtension>,

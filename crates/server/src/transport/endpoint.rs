@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use runtime::scoreboard::CountedConnection;
 use sys::pipe::Pipe;
 
 use crate::transport::park_state::ParkState;
@@ -46,6 +47,9 @@ impl Endpoint for NoConnection {
         false
     }
 }
+
+/// What a connection is counted among as long as it is open.
+pub type Counted = Vec<CountedConnection>;
 
 /// Carries bytes in both directions. All methods take `&self`, so that a body can be read while a response is written.
 pub trait Transport: Endpoint {
@@ -95,6 +99,9 @@ pub trait Transport: Endpoint {
 
     /// The connection's record of what it waits for, and what it holds meanwhile.
     fn park_state(&self) -> &ParkState;
+
+    /// Keeps what counts the connection until its socket is closed. Called only once.
+    fn keep(&self, counted: Counted);
 
     /// Sends a message that nothing may come in between, and that is not tried again: it goes out as a whole, if not at
     /// once then before anything else. Pending: nothing of it was sent.

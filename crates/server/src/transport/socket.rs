@@ -14,7 +14,7 @@ use sys::watch::{Interest, Watched, watch};
 
 use super::park_state::ParkState;
 use crate::message::buffers;
-use crate::transport::endpoint::{Endpoint, Transport};
+use crate::transport::endpoint::{Counted, Endpoint, Transport};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct Socket {
     park_state: ParkState,
     registered: OnceLock<Watched>,
     socket: Arc<OwnedFd>,
+    counted: OnceLock<Counted>,
 }
 
 impl Endpoint for Socket {
@@ -111,12 +112,21 @@ impl Transport for Socket {
     fn park_state(&self) -> &ParkState {
         &self.park_state
     }
+
+    fn keep(&self, counted: Counted) {
+        let _ = self.counted.set(counted);
+    }
 }
 
 impl Socket {
     /// Takes a non-blocking socket.
     pub(crate) fn new(socket: OwnedFd) -> Socket {
-        Socket { park_state: ParkState::default(), registered: OnceLock::new(), socket: Arc::new(socket) }
+        Socket {
+            park_state: ParkState::default(),
+            registered: OnceLock::new(),
+            socket: Arc::new(socket),
+            counted: OnceLock::new(),
+        }
     }
 
     fn register(&self) -> io::Result<&Watched> {

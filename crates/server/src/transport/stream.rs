@@ -120,7 +120,7 @@ mod tests {
 
     use super::super::park_state::ParkState;
     use super::*;
-    use crate::transport::endpoint::Endpoint;
+    use crate::transport::endpoint::{Counted, Endpoint};
 
     /// A client that sends without end and accepts everything.
     #[derive(Default)]
@@ -175,6 +175,8 @@ mod tests {
         fn park_state(&self) -> &ParkState {
             &self.0
         }
+
+        fn keep(&self, _: Counted) {}
     }
 
     #[test]

@@ -20,7 +20,7 @@ use self::records::Records;
 use super::park_state::{HeldMemory, ParkState};
 use super::socket::{Direction, Socket};
 use crate::message::buffers;
-use crate::transport::endpoint::{Endpoint, Transport};
+use crate::transport::endpoint::{Counted, Endpoint, Transport};
 
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -268,6 +268,10 @@ impl Transport for Tls {
 
     fn park_state(&self) -> &ParkState {
         self.socket.park_state()
+    }
+
+    fn keep(&self, counted: Counted) {
+        self.socket.keep(counted);
     }
 
     fn has_input(&self) -> bool {

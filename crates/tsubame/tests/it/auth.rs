@@ -1,6 +1,7 @@
 //! Who may come in: passwords, users, groups, names, sessions.
 
 pub mod authorization;
+pub mod connection_limits;
 pub mod databases;
 pub mod digest;
 pub mod fastcgi_authorizers;

@@ -54,15 +54,22 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Table {
     buckets: Shared<Bucket>,
-    /// How many requests were refused, and how many only would have been.
+    /// How many requests were refused, and how many only would have been; then the same of connections.
     counts: Shared<AtomicU64>,
+}
+
+/// What a limit refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    Request = 0,
+    Connection = 2,
 }
 
 impl Table {
     /// With room for this many clients or a few more.
     pub(super) fn new(clients: usize) -> io::Result<Table> {
         let buckets = clients.div_ceil(SLOTS).max(1).next_power_of_two();
-        Ok(Table { buckets: Shared::new(buckets)?, counts: Shared::new(2)? })
+        Ok(Table { buckets: Shared::new(buckets)?, counts: Shared::new(4)? })
     }
 
     /// Asks for one request of the client with this key at this moment. `takes`: the request counts if it is allowed.
@@ -102,13 +109,13 @@ impl Table {
     }
 
     /// Counts a refusal; `is_real`: the client was refused.
-    pub(super) fn count(&self, is_real: bool) {
-        self.counts[usize::from(!is_real)].fetch_add(1, Relaxed);
+    pub(super) fn count(&self, what: Refused, is_real: bool) {
+        self.counts[what as usize + usize::from(!is_real)].fetch_add(1, Relaxed);
     }
 
-    /// How many requests were refused, and how many only would have been.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.counts[0].load(Relaxed), self.counts[1].load(Relaxed))
+    /// How many were refused, and how many only would have been.
+    pub(super) fn counts(&self, what: Refused) -> (u64, u64) {
+        (self.counts[what as usize].load(Relaxed), self.counts[what as usize + 1].load(Relaxed))
     }
 
     /// The places of a bucket, each a key and a moment.

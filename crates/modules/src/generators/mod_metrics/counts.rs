@@ -8,7 +8,7 @@ use crate::metadata::mod_trace_context;
 
 /// All of them.
 pub(super) fn of_modules() -> impl Iterator<Item = Family> {
-    [caches(), client_limits(), spans()].into_iter().flatten()
+    [caches(), client_limits(), client_connections(), spans()].into_iter().flatten()
 }
 
 fn caches() -> Option<Family> {
@@ -21,6 +21,12 @@ fn client_limits() -> Option<Family> {
     let (refused, logged) = mod_client_limit::counts()?;
     let help = "Requests beyond a limit of their clients, by what became of them.";
     Some(by_outcome("client_limit_requests", help, [("refused", refused), ("logged", logged)]))
+}
+
+fn client_connections() -> Option<Family> {
+    let (refused, logged) = mod_client_limit::connection_counts()?;
+    let help = "Connections beyond a limit of their clients, by what became of them.";
+    Some(by_outcome("client_limit_connections", help, [("refused", refused), ("logged", logged)]))
 }
 
 fn spans() -> Option<Family> {

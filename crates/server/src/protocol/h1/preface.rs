@@ -3,6 +3,7 @@
 use runtime::Stage;
 
 use super::connection::Http1Connection;
+use crate::protocol::reception;
 use crate::request::hooks::PrefaceOutcome;
 
 impl Http1Connection {
@@ -23,7 +24,8 @@ impl Http1Connection {
                 bytes.drain(..length);
                 self.preface = None;
                 self.client.announce(announced);
-                Some(Stage::Serve)
+                let is_welcome = reception::receive_announced(self.running, &*self.transport, announced, self.workers);
+                Some(if is_welcome { Stage::Serve } else { Stage::Closed })
             }
             PrefaceOutcome::Broken(level, why) => {
                 runtime::log::log("remoteip", level, format_args!("[client {}] {why}", self.client.peer));

@@ -21,7 +21,7 @@ use crate::message::body::RequestBody;
 use crate::module::hook::Module;
 use crate::protocol::service::HttpService;
 use crate::settings::read_timeout::BodyRules;
-use crate::transport::endpoint::{Endpoint, Transport};
+use crate::transport::endpoint::{Counted, Endpoint, Transport};
 use crate::transport::park_state::ParkState;
 use crate::{core_module, module};
 
@@ -88,6 +88,8 @@ impl Transport for Script {
     fn park_state(&self) -> &ParkState {
         &self.park_state
     }
+
+    fn keep(&self, _: Counted) {}
 }
 
 /// A connection to a server of the core alone.
@@ -107,7 +109,7 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     let loaded = load(Arc::new(Machine), language, &sources, |_| "Test/1".into(), |_, _| Ok(()));
     let server = loaded.unwrap_or_else(|failed| panic!("{:?}", failed.error)).server;
     let service = Box::leak(Box::new(HttpService::new(Arc::new(server))));
-    let board = scoreboard::create(1, 1).expect("memory");
+    let board = scoreboard::create(1, 1, Rows::OfRequests).expect("memory");
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let script = Script { reads: Mutex::new(script.into_iter().collect()), ..Script::default() };
