@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_client_that_has_to_leave_gets_its_answer() {
-        let board = scoreboard::create(1, 1, Rows::OfRequests).expect("scoreboard");
+        let board = scoreboard::create(1, 1, false).expect("scoreboard");
         board.claim(0, 0, 1);
         let workers = Workers::start(board, 0, Rows::OfRequests);
         for (has_input, then) in [(true, Stage::Serve), (false, Stage::Linger)] {

@@ -59,7 +59,7 @@ pub fn run(first: Generation, listeners: Listeners, about: About, callbacks: &mu
     let prepared = SignalFd::new(&SIGNALS).and_then(|signals| {
         runtime::log_levels::open()?;
         runtime::recent::open()?;
-        Ok((signals, scoreboard::create(slots, plan.limits.threads, first.mpm.0.rows)?))
+        Ok((signals, scoreboard::create(slots, plan.limits.threads, first.mpm.0.rows == Rows::OfOne)?))
     });
     let (signals, board) = match prepared {
         Ok(prepared) => prepared,

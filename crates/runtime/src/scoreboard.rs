@@ -8,6 +8,7 @@
 mod board;
 mod clients;
 mod clock;
+mod counted;
 mod durations;
 mod history;
 mod layout;
@@ -19,8 +20,9 @@ mod visits;
 mod workers;
 
 pub use board::{Board, Quota, answer, count_clients, create, duty, get};
-pub use clients::{CountedConnection, NUMBERS_MAX};
+pub use clients::NUMBERS_MAX;
 pub use clock::since;
+pub use counted::CountedConnection;
 pub use durations::{BOUNDS, BUCKETS};
 pub use layout::{REQUEST_ROOM, RowTexts};
 pub use moment::{MOMENTS, Moment};

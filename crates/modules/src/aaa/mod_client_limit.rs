@@ -2,25 +2,27 @@
 //!
 //! Not one of Apache's modules: docs/limits.md.
 
+mod charges;
+mod connection_rule;
 mod connections;
 mod rule;
+mod settings;
 mod store;
 mod table;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use conf::directive::Args::{Take1, Words};
-use conf::{Allowed, Cmd, Directive, Gathered, Level, Listed, ModuleInfo, Outcome, Setting, row, settings, shown};
-use server::module::{NamedCache, Spends, shared_caches};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, row, shown};
+use server::module::{Debit, NamedCache, Spends, shared_caches};
 use server::{Flow, Hook, Module, Order, Phase, PhaseHook, Request, ResponseHook, Server, StartError, Waiting};
 use sys::time::monotonic;
 
-use connections::ConnectionRule;
+use charges::{BYTES, LOGINS, count_bytes, count_failed_login, is_failed_login, remember, reserve_bytes, words};
 use rule::{By, Counted, Rule};
-use table::{Answer, Rate, Refused, Table};
+use settings::{CLIENTS, ClientLimitDir, ClientLimitServer};
+use table::{Answer, CLIENTS_OF_SERVER, Rate, Refused, Table};
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "client_limit_module", source: "mod_client_limit.c", linked: false, directives: DIRECTIVES },
@@ -47,7 +49,7 @@ pub(crate) static MODULE: Module = Module {
             Order::Middle,
             ResponseHook::Later { claims: is_failed_login, run: |request, _| Box::pin(count_failed_login(request)) },
         ),
-        Hook::ResponseFields(Order::ReallyLast, ResponseHook::Now(reserve_bytes)),
+        Hook::Filter(Order::ReallyLast, reserve_bytes),
         Hook::Log(Order::Middle, count_bytes),
     ],
 };
@@ -68,38 +70,11 @@ const DIRECTIVES: &[Directive] = &[
     row("ClientLimitStore", Allowed::GLOBAL, Take1(set_store), "", "The store in which several servers count together what each client has asked").syntax("redis:host[:port]"),
 ];
 
-/// How many clients are remembered: a megabyte.
-const CLIENTS: usize = 65_536;
-
 /// The most that may be configured: a gigabyte.
 const CLIENTS_MAX: usize = 64 << 20;
 
-/// The notes with the clients that are charged when the request ends: for a failed log-in, for what was sent. Each word is a key of
-/// the table, the time that one costs in nanoseconds, and the key in the store.
-const LOGINS: &str = "client-limit-logins";
-const BYTES: &str = "client-limit-bytes";
-
-/// The note with the bytes that were counted before they were sent.
-const RESERVED: &str = "client-limit-reserved";
-
 /// The note with the rules that were asked: a request counts once, wherever internal redirects lead it.
 const ASKED: &str = "client-limit-asked";
-
-settings! {
-    /// The module's settings of a section.
-    pub struct ClientLimitDir {
-        rules: Gathered<Vec<Rule>>,
-    }
-}
-
-settings! {
-    /// The module's settings of a server.
-    pub struct ClientLimitServer {
-        clients: Setting<usize> = CLIENTS,
-        store: Setting<NamedCache>,
-        connections: Listed<ConnectionRule>,
-    }
-}
 
 fn set(cmd: &mut Cmd<'_>, words: &[String]) -> Outcome {
     let origin = cmd.origin();
@@ -131,9 +106,6 @@ fn set_store(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
     cmd.server_set(|s: &mut ClientLimitServer| &mut s.store, store)
 }
 
-/// The clients, and what their names are hashed with: nobody can choose names that share a place.
-static CLIENTS_OF_SERVER: OnceLock<(Table, RandomState)> = OnceLock::new();
-
 fn open(server: &Server) -> Result<(), StartError> {
     if let Some(store) = server.main().settings.get::<ClientLimitServer>().store.get() {
         store.open(store::USER, server, server.main(), None).map_err(|error| {
@@ -164,7 +136,7 @@ fn is_by_user(rule: &Rule) -> bool {
     matches!(rule.by, By::User)
 }
 
-/// Asks the table for a request that a client has sent.
+/// Asks the table for a request that a client has sent; then, about all limits that let it in, the store.
 async fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
     let slots = request.dir.slots.clone();
     let Some(rules) = slots.get::<ClientLimitDir>().rules.get() else { return Flow::Declined };
@@ -177,23 +149,22 @@ async fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
         }
         _ => |request, rule| !has_asked(request, rule),
     };
+    let (mut asked, mut debits) = (Vec::new(), Vec::new());
     for rule in rules.iter().filter(|rule| concerns(rule)) {
         if !counted(request, rule) {
             continue;
         }
         request.asks_beyond_head();
-        match ask(request, rule).await {
+        match ask(request, rule) {
             Ok(None) => {
                 request.note_passed_over("client_limit", Some(&rule.origin), |_| format!("{rule}: counts the request"))
             }
-            Ok(Some(Answer::Allowed { left })) => {
-                request
-                    .note_step("client_limit", Some(&rule.origin), |_| format!("{rule}: {left} more may come at once"));
+            Ok(Some(Asked { key, own: own @ Answer::Allowed { .. }, shared: Some(debit) })) => {
+                asked.push((rule, key, own));
+                debits.push(debit);
             }
-            Ok(Some(Answer::Refused { wait })) => {
-                if let flow @ Flow::Status(_) =
-                    refuse(request, rule, wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
-                {
+            Ok(Some(Asked { own, .. })) => {
+                if let flow @ Flow::Status(_) = settle(request, rule, own) {
                     return flow;
                 }
             }
@@ -204,39 +175,69 @@ async fn check(request: &mut Request, concerns: fn(&Rule) -> bool) -> Flow {
             }
         }
     }
+    let ahead = store::ask(request, &debits).await;
+    for (number, (rule, _, own)) in asked.iter().enumerate() {
+        let shared = ahead.as_ref().and_then(|ahead| ahead.get(number)).map(|ahead| rule.rate.answer(*ahead));
+        if let flow @ Flow::Status(_) = settle(request, rule, shared.unwrap_or(*own)) {
+            // The store has not counted the request for the other limits.
+            give_back(request, &asked[number + 1..]);
+            return flow;
+        }
+    }
     Flow::Declined
 }
 
+/// Refuses a request if that is the answer, or says how many more may come.
+fn settle(request: &mut Request, rule: &Rule, answer: Answer) -> Flow {
+    match answer {
+        Answer::Allowed { left } => {
+            request.note_step("client_limit", Some(&rule.origin), |_| format!("{rule}: {left} more may come at once"));
+            Flow::Declined
+        }
+        Answer::Refused { wait } => refuse(request, rule, wait.as_secs() + u64::from(wait.subsec_nanos() > 0)),
+    }
+}
+
+/// Takes back what the table has counted for these limits.
+fn give_back(request: &Request, asked: &[(&Rule, u64, Answer)]) {
+    let Some((table, _)) = CLIENTS_OF_SERVER.get().filter(|_| !request.is_hypothetical()) else { return };
+    for (rule, key, _) in asked.iter().filter(|(rule, ..)| rule.counted == Counted::Requests) {
+        table.refund(*key, rule.rate.each);
+    }
+}
+
+/// What the table says.
+struct Asked {
+    key: u64,
+    own: Answer,
+    /// What the store is to be asked, if there is one.
+    shared: Option<Debit>,
+}
+
 /// What the client is told; `None`: the rule does not limit this client.
-async fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Answer>, String> {
+fn ask(request: &mut Request, rule: &Rule) -> Result<Option<Asked>, String> {
     let Some((table, hasher)) = CLIENTS_OF_SERVER.get() else { return Ok(None) };
     let Some(name) = name(request, &rule.by)? else { return Ok(None) };
     let limit = limit(hasher, rule);
     let key = hasher.hash_one((limit, &name));
-    // What was sent is known when nobody waits for the store any more.
-    let is_shared = rule.counted != Counted::Bytes && store::is_there(request);
-    let shared_key = is_shared.then(|| store::key(rule, &name));
-    let counts_now = rule.counted == Counted::Requests;
+    let shared_key = store::is_there(request).then(|| store::key(rule, &name));
     let charged = format!("{key} {} {}", rule.rate.each.as_nanos(), shared_key.as_deref().unwrap_or_default());
+    remember(request, ASKED, &limit.to_string());
     match rule.counted {
-        Counted::Requests => remember(request, ASKED, &limit.to_string()),
+        Counted::Requests => {}
         Counted::FailedLogins => remember(request, LOGINS, &charged),
         Counted::Bytes => remember(request, BYTES, &charged),
     }
-    let takes = counts_now && !request.is_hypothetical();
+    let takes = rule.counted == Counted::Requests && !request.is_hypothetical();
     let own = table.ask(key, rule.rate, monotonic(), takes);
-    let (Answer::Allowed { .. }, Some(shared_key)) = (own, shared_key) else { return Ok(Some(own)) };
-    let spends = if takes { Spends::IfAllowed } else { Spends::Nothing };
-    let shared = store::ask(request, &shared_key, rule.rate, spends).await;
-    Ok(Some(shared.unwrap_or(own)))
-}
-
-/// Adds a word to a note of the request, once.
-fn remember(request: &mut Request, note: &'static str, word: &str) {
-    if !words(request, note).any(|known| known == word) {
-        let all = request.notes.get(note).map_or_else(|| word.to_string(), |words| format!("{words},{word}"));
-        request.notes.set(note, all);
-    }
+    let shared = shared_key.map(|key| Debit {
+        key,
+        each: rule.rate.each,
+        room: rule.rate.room(),
+        spends: if takes { Spends::IfAllowed } else { Spends::Nothing },
+        is_final: !rule.only_logs,
+    });
+    Ok(Some(Asked { key, own, shared }))
 }
 
 /// What tells a limit from others. A line with another rate is another limit, which nobody owes anything yet.
@@ -250,13 +251,6 @@ fn has_asked(request: &Request, rule: &Rule) -> bool {
         let limit = limit(hasher, rule).to_string();
         words(request, ASKED).any(|known| known == limit)
     })
-}
-
-/// The words of a note, also of the requests before internal redirects.
-fn words<'a>(request: &'a Request, note: &'a str) -> impl Iterator<Item = &'a str> {
-    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    let notes = std::iter::once(&request.notes).chain(before.map(|previous| &previous.notes));
-    notes.filter_map(move |notes| notes.get(note)).flat_map(|words| words.split(','))
 }
 
 /// The name under which the requests of this client count.
@@ -298,77 +292,6 @@ fn refuse(request: &mut Request, rule: &Rule, seconds: u64) -> Flow {
     fields.set("RateLimit-Policy", format!("\"client\";q={burst}{unit};w={window}"));
     fields.set("RateLimit", format!("\"client\";r=0;t={seconds}"));
     Flow::Status(429)
-}
-
-/// Whether a request with credentials is refused, whatever page is sent instead.
-fn is_failed_login(request: &Request) -> bool {
-    let before = std::iter::successors(request.previous(), |previous| previous.before.as_ref());
-    let mut statuses = std::iter::once(request.response.status()).chain(before.map(|previous| previous.status));
-    request.header("Authorization").is_some() && !request.is_hypothetical() && statuses.any(|status| status == 401)
-}
-
-async fn count_failed_login(request: &mut Request) {
-    let Some((table, _)) = CLIENTS_OF_SERVER.get() else { return };
-    let charged: Vec<Charged> = words(request, LOGINS).filter_map(Charged::read).collect();
-    for Charged { key, each, shared_key } in charged {
-        table.charge(key, each, monotonic());
-        if !shared_key.is_empty() {
-            store::charge(request, &shared_key, each).await;
-        }
-    }
-}
-
-/// Counts what will be sent, as far as that is known: other requests of the client are asked meanwhile.
-fn reserve_bytes(request: &mut Request, _: bool) {
-    if words(request, BYTES).next().is_none() || request.is_hypothetical() || request.is_subrequest() {
-        return;
-    }
-    let length = request.response.headers_out.get("Content-Length").and_then(|digits| digits.parse().ok());
-    let length = length.filter(|_| !request.data.header_only && request.response.status() != 429);
-    charge_bytes(request, length.unwrap_or(0));
-    request.notes.set(RESERVED, length.unwrap_or(0).to_string());
-}
-
-/// Counts what was sent. Being refused costs nothing.
-fn count_bytes(request: &mut Request) {
-    let reserved: i64 = request.notes.get(RESERVED).and_then(|digits| digits.parse().ok()).unwrap_or(0);
-    let is_refused = request.response.status() == 429;
-    let sent = if is_refused { 0 } else { i64::try_from(request.account.sent.bytes).unwrap_or(i64::MAX) };
-    charge_bytes(request, sent - reserved);
-}
-
-/// Charges a client for so many bytes, or gives them back.
-fn charge_bytes(request: &Request, bytes: i64) {
-    let Some((table, _)) = CLIENTS_OF_SERVER.get() else { return };
-    for Charged { key, each, .. } in words(request, BYTES).filter_map(Charged::read) {
-        let nanos = each.as_nanos().saturating_mul(bytes.unsigned_abs().into());
-        let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        match bytes {
-            0 => {}
-            1.. => table.charge(key, cost, monotonic()),
-            _ => table.refund(key, cost),
-        }
-    }
-}
-
-/// A client that is charged.
-struct Charged {
-    key: u64,
-    each: Duration,
-    shared_key: String,
-}
-
-impl Charged {
-    /// Reads a word of a note.
-    fn read(word: &str) -> Option<Charged> {
-        let mut parts = word.split(' ');
-        let (key, each) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Charged {
-            key,
-            each: Duration::from_nanos(each),
-            shared_key: parts.next().unwrap_or_default().to_string(),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -60,17 +60,25 @@ settings! {
     }
 }
 
-/// What a client owes, in one step of the server, which has the one clock of the fleet. `KEYS`: the client. `ARGV`: the time that a
-/// request costs, how far ahead a client may be that asks, both in microseconds, and `1` if the request counts then, `2` if it counts
-/// whatever the client owes, `0` if it does not. The reply: how far ahead the client was.
+/// What clients owe, in one step of the server, which has the one clock of the fleet. `KEYS`: the accounts. `ARGV`, four for each: the
+/// time that a request costs, how far ahead a client may be that asks, both in microseconds; `1` if the request counts then, `2` if it
+/// counts whatever the client owes, `3` if the time is given back, `0` if nothing changes; and `1` if nobody is asked after a refusal. The
+/// reply: how far ahead the client was on each account.
 const DEBIT: &str = "local t = redis.call('TIME') \
 local now = t[1] * 1000000 + t[2] \
-local ahead = math.max((tonumber(redis.call('GET', KEYS[1])) or 0) - now, 0) \
-if ARGV[3] == '2' or ARGV[3] == '1' and ahead <= tonumber(ARGV[2]) then \
-local paid = ahead + ARGV[1] \
-redis.call('SET', KEYS[1], string.format('%.0f', now + paid), 'PX', string.format('%.0f', math.ceil(paid / 1000))) \
+local all = {} \
+for i, key in ipairs(KEYS) do \
+local each, room, how = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1] \
+local ahead = math.max((tonumber(redis.call('GET', key)) or 0) - now, 0) \
+local paid = ahead \
+if how == '2' or how == '1' and ahead <= room then paid = ahead + each elseif how == '3' then paid = math.max(ahead - each, 0) end \
+if paid > 0 and paid ~= ahead then \
+redis.call('SET', key, string.format('%.0f', now + paid), 'PX', string.format('%.0f', math.ceil(paid / 1000))) \
+elseif paid ~= ahead then redis.call('DEL', key) end \
+all[i] = ahead \
+if ARGV[4 * i] == '1' and ahead > room then break end \
 end \
-return ahead";
+return all";
 
 fn open(opening: &Opening<'_>) -> io::Result<Arc<dyn ObjectCache>> {
     let list = addresses(opening.argument.unwrap_or_default(), PORT).ok_or(io::ErrorKind::InvalidInput)?;
@@ -135,7 +143,7 @@ struct Redis(Servers);
 
 impl Redis {
     /// Sends a command, and reads its reply.
-    async fn command(&self, name: &str, words: &[&[u8]]) -> io::Result<Reply> {
+    async fn command(&self, name: &str, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         match self.0.ask(name, &command(words), reply).await? {
             Reply::Error(why) => Err(broken(&why)),
             reply => Ok(reply),
@@ -180,30 +188,54 @@ impl ObjectCache for Redis {
     }
 
     // A request whose answer was lost with an old connection is sent again: somebody may pay twice for it, never less than once.
-    fn debit<'a>(&'a self, key: &'a [u8], debit: Debit) -> Waiting<'a, io::Result<Duration>> {
+    fn debit<'a>(&'a self, debits: &'a [Debit]) -> Waiting<'a, io::Result<Vec<Duration>>> {
         Box::pin(async move {
-            let name = name_of(key);
-            let how: &[u8] = match debit.spends {
-                Spends::Nothing => b"0",
-                Spends::IfAllowed => b"1",
-                Spends::Always => b"2",
-            };
-            let [each, room] = [debit.each, debit.room].map(|time| time.as_micros().to_string());
-            let words = [b"EVAL", DEBIT.as_bytes(), b"1", name.as_bytes(), each.as_bytes(), room.as_bytes(), how];
-            match self.command(&name, &words).await? {
-                Reply::Number(ahead) => Ok(Duration::from_micros(ahead)),
-                _ => Err(broken("its answer to EVAL is none")),
+            let names: Vec<String> = debits.iter().map(|debit| name_of(debit.key.as_bytes())).collect();
+            let accounts: Vec<(&String, &Debit)> = names.iter().zip(debits).collect();
+            let mut all = Vec::new();
+            // Accounts beside each other that are on the same server are one question.
+            for part in accounts.chunk_by(|(one, _), (next, _)| self.0.place(one) == self.0.place(next)) {
+                let Reply::Numbers(ahead) = self.command(part[0].0, &debit_words(part)).await? else {
+                    return Err(broken("its answer to EVAL is none"));
+                };
+                if ahead.is_empty() || ahead.len() > part.len() {
+                    return Err(broken("its answer to EVAL is about other accounts"));
+                }
+                all.extend(ahead.iter().copied().map(Duration::from_micros));
+                let last = part[ahead.len() - 1].1;
+                if last.is_final && all.last().is_some_and(|ahead| *ahead > last.room) {
+                    break;
+                }
             }
+            Ok(all)
         })
     }
 }
 
+/// The words of the command for these accounts of one server.
+fn debit_words(accounts: &[(&String, &Debit)]) -> Vec<Vec<u8>> {
+    let word = |text: &str| text.as_bytes().to_vec();
+    let mut words = vec![word("EVAL"), word(DEBIT), word(&accounts.len().to_string())];
+    words.extend(accounts.iter().map(|(name, _)| word(name)));
+    for (_, debit) in accounts {
+        let how = match debit.spends {
+            Spends::Nothing => "0",
+            Spends::IfAllowed => "1",
+            Spends::Always => "2",
+            Spends::Returns => "3",
+        };
+        let [each, room] = [debit.each, debit.room].map(|time| word(&time.as_micros().to_string()));
+        words.extend([each, room, word(how), word(if debit.is_final { "1" } else { "0" })]);
+    }
+    words
+}
+
 /// The bytes of a command: an array of its words.
-fn command(words: &[&[u8]]) -> Vec<u8> {
+fn command(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
+    for word in words.iter().map(AsRef::as_ref) {
         out.extend(format!("${}\r\n", word.len()).bytes());
-        out.extend(*word);
+        out.extend(word);
         out.extend(b"\r\n");
     }
     out
@@ -214,8 +246,10 @@ fn command(words: &[&[u8]]) -> Vec<u8> {
 enum Reply {
     /// To `SET` and `AUTH`: it is done.
     Done,
-    /// To `DEL`: so many objects were removed. To `EVAL`: what the script returns.
+    /// To `DEL`: so many objects were removed.
     Number(u64),
+    /// To `EVAL`: what the script returns.
+    Numbers(Vec<u64>),
     /// To `GET`; none also to `SET` whose condition does not hold.
     Object(Option<Bytes>),
     /// Why the server refuses.
@@ -229,6 +263,9 @@ fn reply(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
         Some((b'+', _)) => Reply::Done,
         Some((b':', digits)) => Reply::Number(number(digits).ok_or_else(|| broken("its number is none"))?),
         Some((b'-', why)) => Reply::Error(kind_of_error(why)),
+        Some((b'*', digits)) => {
+            return numbers(number(digits).ok_or_else(|| broken("its number is none"))?, rest, used);
+        }
         Some((b'$', b"-1")) => Reply::Object(None),
         Some((b'$', digits)) => {
             let length = length(digits)?;
@@ -239,6 +276,19 @@ fn reply(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
         _ => return Err(broken("its reply is not one of Redis")),
     };
     Ok(Some((reply, used)))
+}
+
+/// The rest of a reply with so many numbers, of which `used` bytes are read.
+fn numbers(count: u64, mut rest: &[u8], mut used: usize) -> io::Result<Option<(Reply, usize)>> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let Some((text, next)) = line(rest)? else { return Ok(None) };
+        let one = text.strip_prefix(b":").and_then(number).ok_or_else(|| broken("its reply is not one of Redis"))?;
+        all.push(one);
+        used += rest.len() - next.len();
+        rest = next;
+    }
+    Ok(Some((Reply::Numbers(all), used)))
 }
 
 /// The first word of an error, which is its kind. What follows may repeat what was sent, passwords and sessions too.
@@ -254,11 +304,13 @@ mod tests {
 
     #[test]
     fn commands_and_replies() {
-        assert_eq!(command(&[b"GET", b"a\r\nb"]), b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n");
+        assert_eq!(command(&[&b"GET"[..], b"a\r\nb"]), b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n");
         let object = |text: &'static str| Reply::Object(Some(Bytes::from_static(text.as_bytes())));
         for (bytes, expected) in [
             ("+OK\r\n", Reply::Done),
             (":1\r\n", Reply::Number(1)),
+            ("*2\r\n:1\r\n:20\r\n", Reply::Numbers(vec![1, 20])),
+            ("*0\r\n", Reply::Numbers(vec![])),
             ("$-1\r\n", Reply::Object(None)),
             ("$0\r\n\r\n", object("")),
             ("$4\r\na\r\nb\r\n", object("a\r\nb")),
@@ -273,7 +325,9 @@ mod tests {
             "$-2\r\n",
             "$99999999999999999999\r\n",
             "$16777217\r\n",
-            "*1\r\n",
+            "*x\r\n",
+            "*1\r\n+OK\r\n",
+            "*1\r\n*1\r\n:1\r\n",
             "\r\n",
             "$\r\n",
             ":\r\n",

@@ -160,12 +160,16 @@ impl Servers {
         Servers { servers, timeout, ttl: Some(ttl).filter(|ttl| !ttl.is_zero()), beginning }
     }
 
+    /// Which server has a key.
+    pub(super) fn place(&self, name: &str) -> usize {
+        let digest: [u8; 32] = Sha256::digest(name).into();
+        (usize::from(digest[0]) << 8 | usize::from(digest[1])) % self.servers.len()
+    }
+
     /// Has the server of a key answer a request. Objects of a server that is out of reach are not looked for elsewhere: there, old
     /// ones would come back with it.
     pub(super) async fn ask<T: Send>(&self, name: &str, request: &[u8], read: Read<T>) -> io::Result<T> {
-        let digest: [u8; 32] = Sha256::digest(name).into();
-        let place = usize::from(digest[0]) << 8 | usize::from(digest[1]);
-        let server = &self.servers[place % self.servers.len()];
+        let server = &self.servers[self.place(name)];
         let now = sys::time::monotonic().as_millis() as u64;
         if now < server.left_alone.load(Ordering::Relaxed) {
             return Err(io::Error::new(io::ErrorKind::HostUnreachable, format!("{} did not answer", server.address)));

@@ -16,7 +16,6 @@ use super::layout::{self, Field, Header, HeaderRow, ProcessRow, WorkerField, Wor
 use super::moment::{self, MOMENTS};
 use super::states::{ChildState, Duty, State};
 use super::visits::{Visit, VisitKeys, Visited, Visits};
-use super::workers::Rows;
 
 /// The thresholds at which the parent should look at a child; 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub struct Board {
     /// How many connections each client has, if anybody wants to know.
     clients: OnceLock<ClientCounts>,
     per_process: usize,
-    rows: Rows,
+    one_each: bool,
 }
 
 static BOARD: OnceLock<Board> = OnceLock::new();
@@ -59,10 +58,10 @@ pub fn duty() -> Duty {
     get().map_or(Duty::Ready, Board::duty)
 }
 
-/// Makes the scoreboard: `processes` slots, each with up to `workers` rows of this unit. Called once in the life of a server, before
-/// the first fork; slots cost memory only when used.
-pub fn create(processes: usize, workers: usize, rows: Rows) -> io::Result<&'static Board> {
-    let board = Board::new(processes, workers, rows)?;
+/// Makes the scoreboard: `processes` slots, each with up to `workers`, which have one connection each at a time, or several. Called once in
+/// the life of a server, before the first fork; slots cost memory only when used.
+pub fn create(processes: usize, workers: usize, one_each: bool) -> io::Result<&'static Board> {
+    let board = Board::new(processes, workers, one_each)?;
     if COUNTS_CLIENTS.load(Relaxed) {
         board.make_clients()?;
     }
@@ -92,7 +91,7 @@ pub fn answer() {
 }
 
 impl Board {
-    pub(super) fn new(processes: usize, workers: usize, rows: Rows) -> io::Result<Board> {
+    pub(super) fn new(processes: usize, workers: usize, one_each: bool) -> io::Result<Board> {
         let count = processes.checked_mul(workers).ok_or(io::ErrorKind::InvalidInput)?;
         let header = Shared::new(1)?;
         let board = Board {
@@ -105,7 +104,7 @@ impl Board {
             visits: Visits::new()?,
             clients: OnceLock::new(),
             per_process: workers,
-            rows,
+            one_each,
         };
         board.header().store(Header::Started, now());
         board.header().store(Header::Restarted, now());
@@ -137,7 +136,7 @@ impl Board {
     fn make_clients(&self) -> io::Result<()> {
         if self.clients.get().is_none() {
             // The parent has one thread.
-            let _ = self.clients.set(ClientCounts::new(self.slots(), self.per_process, self.rows)?);
+            let _ = self.clients.set(ClientCounts::new(self.slots(), self.per_process, self.one_each)?);
         }
         Ok(())
     }

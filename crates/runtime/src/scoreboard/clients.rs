@@ -10,12 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sys::shm::Shared;
 
-use super::workers::{Rows, Workers};
-
 /// Under how many numbers a connection may count: as the client's, as one of its network, and so on.
 pub const NUMBERS_MAX: usize = 8;
 
-/// Places of a child whose connections are more than its rows: 512 KiB, of which memory that was never used costs nothing.
+/// Places of a child whose workers have several connections at a time: 512 KiB, of which memory that was never used costs nothing.
 const PLACES: usize = 1 << 16;
 /// A client of such a child has one of so many places: a cache line.
 const WAYS: usize = 8;
@@ -65,13 +63,11 @@ pub(super) struct ClientCounts {
 }
 
 impl ClientCounts {
-    /// For so many children, each with so many rows.
-    pub(super) fn new(processes: usize, workers: usize, rows: Rows) -> io::Result<ClientCounts> {
-        let (per_process, ways) = match rows {
-            // A worker has one connection: a child cannot have more clients.
-            Rows::OfOne => (workers * NUMBERS_MAX, workers * NUMBERS_MAX),
-            Rows::OfRequests | Rows::OfThreads => (PLACES, WAYS),
-        };
+    /// For so many children, each with so many workers. `one_each`: a worker has one connection at a time, so a child cannot have more
+    /// clients.
+    pub(super) fn new(processes: usize, workers: usize, one_each: bool) -> io::Result<ClientCounts> {
+        let all = workers * NUMBERS_MAX;
+        let (per_process, ways) = if one_each { (all, all) } else { (PLACES, WAYS) };
         let places = processes.checked_mul(per_process).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(ClientCounts { places: Shared::new(places)?, lives: Shared::new(processes)?, per_process, ways })
     }
@@ -88,7 +84,7 @@ impl ClientCounts {
     }
 
     /// Counts one more. `false`: there is no place for a further client.
-    fn enter(&self, slot: usize, client: u64) -> bool {
+    pub(super) fn enter(&self, slot: usize, client: u64) -> bool {
         let life = self.life(slot);
         loop {
             let seen = self.ways(slot, client).iter().map(|place| (place, place.load(Relaxed)));
@@ -112,7 +108,7 @@ impl ClientCounts {
     }
 
     /// Counts one fewer.
-    fn leave(&self, slot: usize, client: u64) {
+    pub(super) fn leave(&self, slot: usize, client: u64) {
         let life = self.life(slot);
         let fewer = |word| {
             let entry = Entry::of(word);
@@ -138,32 +134,6 @@ impl ClientCounts {
     }
 }
 
-/// A connection that is counted among those of its client, until the value is dropped.
-#[derive(Debug)]
-pub struct CountedConnection {
-    workers: &'static Workers,
-    client: u64,
-    is_counted: bool,
-}
-
-impl Drop for CountedConnection {
-    fn drop(&mut self) {
-        if let (true, Some(clients)) = (self.is_counted, self.workers.board().clients()) {
-            clients.leave(self.workers.process(), self.client);
-        }
-    }
-}
-
-impl Workers {
-    /// Counts a connection of a client, under one of at most [`NUMBERS_MAX`] numbers, and says how many it has in all children, this one included. Those of a client for which a
-    /// child has no place are not counted. Call [`count_clients`](super::count_clients) before.
-    pub fn count_connection(&'static self, client: u64) -> (CountedConnection, u64) {
-        let clients = self.board().clients();
-        let is_counted = clients.is_some_and(|clients| clients.enter(self.process(), client));
-        (CountedConnection { workers: self, client, is_counted }, self.board().connections_of(client))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,13 +142,13 @@ mod tests {
 
     #[test]
     fn a_child_that_is_gone_has_no_clients() {
-        for rows in [Rows::OfOne, Rows::OfThreads] {
-            let counts = ClientCounts::new(3, 4, rows).expect("memory");
+        for one_each in [true, false] {
+            let counts = ClientCounts::new(3, 4, one_each).expect("memory");
             for slot in [0, 0, 2, 2, 2] {
                 assert!(counts.enter(slot, CLIENT));
             }
             assert!(counts.enter(0, !CLIENT));
-            assert_eq!((counts.of(3, CLIENT), counts.of(2, CLIENT), counts.of(3, !CLIENT)), (5, 2, 1), "{rows:?}");
+            assert_eq!((counts.of(3, CLIENT), counts.of(2, CLIENT), counts.of(3, !CLIENT)), (5, 2, 1), "{one_each}");
             counts.leave(0, CLIENT);
             assert_eq!(counts.of(3, CLIENT), 4);
             counts.retire(2);
@@ -192,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_nobody_else() {
-        let counts = ClientCounts::new(1, 1, Rows::OfOne).expect("memory");
+        let counts = ClientCounts::new(1, 1, true).expect("memory");
         assert!((1..=8).all(|client| counts.enter(0, client)) && !counts.enter(0, 9) && counts.enter(0, 2));
         assert_eq!([1, 2, 9].map(|client| counts.of(1, client)), [1, 2, 0]);
         counts.leave(0, 9);
@@ -202,7 +172,7 @@ mod tests {
 
     #[test]
     fn threads_count_together() {
-        let counts = ClientCounts::new(1, 64, Rows::OfThreads).expect("memory");
+        let counts = ClientCounts::new(1, 64, false).expect("memory");
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

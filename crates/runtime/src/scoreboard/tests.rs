@@ -8,7 +8,7 @@ use super::layout::WorkerField;
 use super::*;
 
 fn board(processes: usize, workers: usize) -> &'static Board {
-    Box::leak(Box::new(Board::new(processes, workers, Rows::OfThreads).expect("memory")))
+    Box::leak(Box::new(Board::new(processes, workers, false).expect("memory")))
 }
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));

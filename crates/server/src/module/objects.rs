@@ -41,9 +41,11 @@ pub trait ObjectCache: Send + Sync {
     /// Removes the object under a key, if there is one.
     fn remove<'a>(&'a self, key: &'a [u8]) -> Waiting<'a, io::Result<()>>;
 
-    /// What somebody owes under a key, as the generic cell rate algorithm counts: how far the moment lies ahead at which everything
-    /// that was asked is paid for. Then spends, in the same step. Only caches that [keep debts](SharedCache::keeps_debts) can.
-    fn debit<'a>(&'a self, _key: &'a [u8], _debit: Debit) -> Waiting<'a, io::Result<Duration>> {
+    /// What is owed on each of these accounts, as the generic cell rate algorithm counts: how far the moment lies ahead at which
+    /// everything that was asked is paid for. Then spends, in the same step. All of it is one question; it ends with the first account
+    /// that [refuses for good](Debit::is_final), and the others are left alone. Only caches that
+    /// [keep debts](SharedCache::keeps_debts) can.
+    fn debit<'a>(&'a self, _debits: &'a [Debit]) -> Waiting<'a, io::Result<Vec<Duration>>> {
         Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
     }
 
@@ -54,14 +56,18 @@ pub trait ObjectCache: Send + Sync {
 }
 
 /// What is asked of somebody's account.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Debit {
+    /// The key of the account.
+    pub key: String,
     /// What one request costs.
     pub each: Duration,
     /// How far ahead somebody may be whose request is allowed.
     pub room: Duration,
     /// Whether the request counts.
     pub spends: Spends,
+    /// If somebody is too far ahead here, the accounts after this one are not asked.
+    pub is_final: bool,
 }
 
 /// When a request counts.
@@ -73,6 +79,8 @@ pub enum Spends {
     IfAllowed,
     /// Whatever is owed already: it has happened.
     Always,
+    /// It has not happened after all: gives the cost back.
+    Returns,
 }
 
 /// Whether the object under a key is the one that it was: not another one, and not forgotten.

@@ -9,10 +9,11 @@ use server::Request;
 use server::module::{Debit, ObjectCache, Spends};
 use sha2::{Digest, Sha256};
 
-use super::ClientLimitServer;
 use super::rule::Rule;
-use super::table::{Answer, Rate};
+use super::settings::ClientLimitServer;
+use super::table::Rate;
 use crate::complaints::Complaints;
+use crate::slots::Slots;
 
 /// The name of this user of a store; what precedes its keys.
 pub(super) const USER: &str = "client-limit";
@@ -36,22 +37,34 @@ pub(super) fn key(rule: &Rule, name: &str) -> String {
     format!("{USER}:{half}")
 }
 
-/// What the store says. `None`: the server has none, or the store is out of reach, which is logged now and then.
-pub(super) async fn ask(request: &Request, key: &str, rate: Rate, spends: Spends) -> Option<Answer> {
+/// How far ahead a client is on each account, as [`ObjectCache::debit`] says. `None`: the server has no store, or the store is out of reach,
+/// which is logged now and then.
+pub(super) async fn ask(request: &Request, debits: &[Debit]) -> Option<Vec<Duration>> {
     static OUT_OF_REACH: Complaints = Complaints::new();
-    let store = store(request)?;
-    let debit = Debit { each: rate.each, room: rate.room(), spends };
-    match store.debit(key.as_bytes(), debit).await {
-        Ok(ahead) => Some(rate.answer(ahead)),
-        Err(error) => {
-            let text = "ClientLimitStore: this server limits its clients alone meanwhile";
-            OUT_OF_REACH.log(request.vhost, "client_limit", Some(&error), text);
-            None
-        }
+    if debits.is_empty() {
+        return None;
     }
+    let store = store(request)?;
+    let answer = store.debit(debits).await;
+    let text = "ClientLimitStore: this server limits its clients alone meanwhile";
+    answer.inspect_err(|error| OUT_OF_REACH.log(request.vhost, "client_limit", Some(error), text)).ok()
 }
 
-/// Charges a client for something that has happened.
-pub(super) async fn charge(request: &Request, key: &str, each: Duration) {
-    ask(request, key, Rate { each, burst: 1 }, Spends::Always).await;
+/// What has happened already, or has not happened after all.
+pub(super) fn charge(key: String, cost: Duration, is_real: bool) -> Debit {
+    let spends = if is_real { Spends::Always } else { Spends::Returns };
+    Debit { key, each: cost, room: Duration::ZERO, spends, is_final: false }
+}
+
+/// Tells the store, while no request waits for it. If the store is out of reach, or there is too much to do, it is not told.
+pub(super) fn tell(request: &Request, debits: Vec<Debit>) {
+    /// How many are under way at once: a slow store leaves room for other errands.
+    static TELLING: Slots = Slots::new(8);
+    let Some(store) = store(request).filter(|_| !debits.is_empty()) else { return };
+    let Some(slot) = TELLING.take() else { return };
+    server::begin_errand(async move {
+        let _slot = slot;
+        // The next request that asks the store complains about it.
+        let _ = store.debit(&debits).await;
+    });
 }

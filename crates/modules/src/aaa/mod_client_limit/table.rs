@@ -4,7 +4,9 @@
 //! is refused if that moment lies too far ahead. There is nothing to count down, nothing to tidy, and no lock: a request costs one
 //! exchange of a word.
 
+use std::collections::hash_map::RandomState;
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -49,6 +51,9 @@ pub(super) enum Answer {
     /// The client may ask again after this time.
     Refused { wait: Duration },
 }
+
+/// The clients, and what their names are hashed with: nobody can choose names that share a place.
+pub(super) static CLIENTS_OF_SERVER: OnceLock<(Table, RandomState)> = OnceLock::new();
 
 /// The clients of the last time. If more come than there is room for, those are forgotten that are closest to having paid.
 #[derive(Debug)]

@@ -109,7 +109,7 @@ fn connection(configuration: &str, script: impl IntoIterator<Item = Option<&'sta
     let loaded = load(Arc::new(Machine), language, &sources, |_| "Test/1".into(), |_, _| Ok(()));
     let server = loaded.unwrap_or_else(|failed| panic!("{:?}", failed.error)).server;
     let service = Box::leak(Box::new(HttpService::new(Arc::new(server))));
-    let board = scoreboard::create(1, 1, Rows::OfRequests).expect("memory");
+    let board = scoreboard::create(1, 1, false).expect("memory");
     board.claim(0, 0, 1);
     let workers = Workers::start(board, 0, Rows::OfRequests);
     let script = Script { reads: Mutex::new(script.into_iter().collect()), ..Script::default() };

@@ -68,6 +68,16 @@ impl Store {
         assert_eq!(String::from_utf8_lossy(&reply), "+OK\r\n+OK\r\n", "{command}");
     }
 
+    /// How many scripts it has run.
+    fn evals(&self) -> usize {
+        let mut stream = TcpStream::connect((self.site.address().ip(), REDIS_PORT)).expect("the store");
+        write!(stream, "AUTH \"{PASSWORD}\"\r\nINFO commandstats\r\nQUIT\r\n").expect("told");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("a reply");
+        let line = reply.lines().find_map(|line| line.strip_prefix("cmdstat_eval:calls="));
+        line.map_or(0, |line| line.split(',').next().expect("a number").parse().expect("a number"))
+    }
+
     /// Makes it do without memory, or have enough.
     fn fill(&self, fills: bool) {
         self.tell(&format!("CONFIG SET maxmemory {}", if fills { 1 } else { 0 }));
@@ -203,6 +213,50 @@ under_percore_and! { prefork:
         store.freeze(false);
         store.fill(true);
         assert_eq!((statuses(&one, "/e/page", 5), statuses(&other, "/e/page", 5)), (vec![200, 200, 200, 200, 429], vec![200, 200, 200, 200, 429]));
+    }
+
+    /// However many limits a request meets, the store is asked once.
+    fn several_limits_are_one_question(mpm: Mpm) {
+        if !needs::REDIS.is_there("several_limits_are_one_question") {
+            return;
+        }
+        let (store, sites) = (Store::new(), sites());
+        let lines = "<Location /a>\nClientLimit 1/d burst=3\nClientLimit 1/d burst=1 only-log by=network\nClientLimit 1/d burst=6\n\
+            ClientLimit 1/d burst=9 of=failed-logins\n</Location>\n<Location /b>\nClientLimit 1/d burst=2\n</Location>\n";
+        let [one, other] = servers(mpm, &sites, &store, &format!("ClientLimitStore %STORE\n{lines}"));
+        assert_eq!((statuses(&one, "/a/page", 1), store.evals()), (vec![200], 1));
+        assert_eq!((statuses(&other, "/a/page", 4), store.evals()), (vec![200, 200, 429, 429], 4));
+        // The first server has room for two more, and the store for none.
+        assert_eq!((statuses(&one, "/a/page", 3), store.evals()), (vec![429; 3], 6));
+        let answer = get(&one, "/b/page", "");
+        assert_eq!((answer.status, store.evals()), (200, 7));
+    }
+
+    /// What one server has sent, the other counts too; what did not arrive is given back.
+    fn bytes(mpm: Mpm) {
+        if !needs::REDIS.is_there("bytes") {
+            return;
+        }
+        let (store, sites) = (Store::new(), sites());
+        for site in &sites {
+            site.page("a/large", [b'x'; 200_000]);
+            site.page("b/large", vec![b'x'; 20_000_000]);
+        }
+        let lines = "<Location /a>\nClientLimit 1K/h burst=500K of=bytes\n</Location>\n\
+            <Location /b>\nClientLimit 1K/h burst=15M of=bytes only-log\nHeader set X-Limited %{CLIENT_LIMITED}e env=CLIENT_LIMITED\n</Location>\n";
+        let [one, other] = servers(mpm, &sites, &store, &format!("ClientLimitStore %STORE\n{lines}"));
+        assert_eq!(statuses(&one, "/a/large", 3), [200; 3]);
+        let refused = until("a refusal", || Some(get(&other, "/a/page", "")).filter(|answer| answer.status == 429));
+        let wait: u64 = refused.field("Retry-After").expect("a time").parse().expect("seconds");
+        assert!((80 * 3600..120 * 3600).contains(&wait), "{wait}");
+
+        let is_ahead = || get(&other, "/b/page", "").field("X-Limited").is_some();
+        assert!(!is_ahead());
+        let mut client = one.client();
+        client.send("GET /b/large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        until("what is on its way", || is_ahead().then_some(()));
+        client.reset();
+        until("what came back", || (!is_ahead()).then_some(()));
     }
 
     /// Who has logged in at one server is known to the other, until he logs out anywhere. Without the store, nobody is known.
