@@ -338,7 +338,7 @@ mod tests {
             ("ClientLimitConnections 5 x", "ClientLimitConnections: 'x' is none of by=, except= and only-log"),
             (
                 "<VirtualHost *:80>\nClientLimitConnections 5\n</VirtualHost>",
-                "ClientLimitConnections not allowed in <VirtualHost> context",
+                "ClientLimitConnections cannot occur within <VirtualHost> section",
             ),
             ("ClientLimitClients 0", "ClientLimitClients: '0' is not a number from 1 to 67108864"),
         ]);

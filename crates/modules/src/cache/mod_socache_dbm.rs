@@ -24,7 +24,8 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[Hook::SharedCache(&CACHE)],
 };
 
-static CACHE: SharedCache = SharedCache { names: &["dbm"], check: |_| Ok(()), keeps_debts: false, open };
+static CACHE: SharedCache =
+    SharedCache { names: &["dbm"], check: |_| Ok(()), is_remote: false, keeps_debts: false, open };
 
 /// What comes after the path in the name of the directory.
 const SUFFIX: &str = ".objects";

@@ -30,8 +30,13 @@ const DIRECTIVES: &[Directive] = &[
     row("MemcacheConnTTL", Allowed::SERVER, Take1(|c, v| set_time(c, v, |c, time| c.server_set(|s: &mut MemcacheServer| &mut s.ttl, time))), "15s", "TTL used for the connection with the memcache server(s)"),
 ];
 
-static CACHE: SharedCache =
-    SharedCache { names: &["memcache"], check: |list| check(list, PORT, "memcache"), keeps_debts: false, open };
+static CACHE: SharedCache = SharedCache {
+    names: &["memcache"],
+    check: |list| check(list, PORT, "memcache"),
+    is_remote: true,
+    keeps_debts: false,
+    open,
+};
 
 const PORT: u16 = 11211;
 /// How long an idle connection is kept.
@@ -61,7 +66,7 @@ impl Memcache {
     async fn command(&self, name: &str, command: &[u8]) -> io::Result<Reply> {
         match self.0.ask(name, command, reply).await? {
             Reply::TooLarge => Err(io::ErrorKind::FileTooLarge.into()),
-            Reply::Error(why) => Err(broken(&why)),
+            Reply::Error(why) => Err(self.0.broken(name, &why)),
             reply => Ok(reply),
         }
     }

@@ -39,8 +39,13 @@ const DIRECTIVES: &[Directive] = &[
     row("RedisPasswordFile", Allowed::GLOBAL, Take1(|c, v| { let file = c.context.server_relative(v); c.server_set(|s: &mut RedisServer| &mut s.password_file, file) }), "", "The file whose first line is the password for Redis"),
 ];
 
-static CACHE: SharedCache =
-    SharedCache { names: &["redis"], check: |list| check(list, PORT, "redis"), keeps_debts: true, open };
+static CACHE: SharedCache = SharedCache {
+    names: &["redis"],
+    check: |list| check(list, PORT, "redis"),
+    is_remote: true,
+    keeps_debts: true,
+    open,
+};
 
 const PORT: u16 = 6379;
 /// How long an idle connection is kept.
@@ -145,7 +150,7 @@ impl Redis {
     /// Sends a command, and reads its reply.
     async fn command(&self, name: &str, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         match self.0.ask(name, &command(words), reply).await? {
-            Reply::Error(why) => Err(broken(&why)),
+            Reply::Error(why) => Err(self.0.broken(name, &why)),
             reply => Ok(reply),
         }
     }
@@ -166,7 +171,7 @@ impl ObjectCache for Redis {
             let name = name_of(key);
             match self.command(&name, &[b"GET", name.as_bytes()]).await? {
                 Reply::Object(object) => Ok(object),
-                _ => Err(broken("its answer to GET is none")),
+                _ => Err(self.0.broken(&name, "its answer to GET is none")),
             }
         })
     }
@@ -196,10 +201,10 @@ impl ObjectCache for Redis {
             // Accounts beside each other that are on the same server are one question.
             for part in accounts.chunk_by(|(one, _), (next, _)| self.0.place(one) == self.0.place(next)) {
                 let Reply::Numbers(ahead) = self.command(part[0].0, &debit_words(part)).await? else {
-                    return Err(broken("its answer to EVAL is none"));
+                    return Err(self.0.broken(part[0].0, "its answer to EVAL is none"));
                 };
                 if ahead.is_empty() || ahead.len() > part.len() {
-                    return Err(broken("its answer to EVAL is about other accounts"));
+                    return Err(self.0.broken(part[0].0, "its answer to EVAL is about other accounts"));
                 }
                 all.extend(ahead.iter().copied().map(Duration::from_micros));
                 let last = part[ahead.len() - 1].1;

@@ -23,7 +23,8 @@ pub(crate) static MODULE: Module = Module {
     hooks: &[Hook::SharedCache(&CACHE)],
 };
 
-static CACHE: SharedCache = SharedCache { names: &["shmcb", "default"], check, keeps_debts: false, open };
+static CACHE: SharedCache =
+    SharedCache { names: &["shmcb", "default"], check, is_remote: false, keeps_debts: false, open };
 
 /// The size unless the argument says another one, in bytes.
 const SIZE: u64 = 512_000;

@@ -166,6 +166,11 @@ impl Servers {
         (usize::from(digest[0]) << 8 | usize::from(digest[1])) % self.servers.len()
     }
 
+    /// The error of a server of a key whose answer is of no use.
+    pub(super) fn broken(&self, name: &str, why: &str) -> io::Error {
+        broken(&format!("{}: {why}", self.servers[self.place(name)].address))
+    }
+
     /// Has the server of a key answer a request. Objects of a server that is out of reach are not looked for elsewhere: there, old
     /// ones would come back with it.
     pub(super) async fn ask<T: Send>(&self, name: &str, request: &[u8], read: Read<T>) -> io::Result<T> {

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::directive::Args::{Flag, Raw, Take1};
+use conf::error::Phase as ErrorPhase;
 use conf::{
-    Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, Setting, SettingsMap, on_or_off, row, settings,
+    Allowed, Cmd, Context, Directive, Error, Level, ModuleInfo, Origin, Outcome, Refusal, Setting, SettingsMap,
+    on_or_off, row, settings,
 };
 use runtime::HelperProcess;
 use server::module::{NamedCache, ObjectCache, shared_caches};
-use server::{HelperHook, Hook, Module, Request, Server};
+use server::{Draft, HelperHook, Hook, Module, Request, Server};
 use sha2::{Digest, Sha256};
 use sys::cred::Identity;
 
@@ -29,7 +31,7 @@ pub(crate) static MODULE: Module = Module {
         linked: false,
         directives: DIRECTIVES,
     },
-    hooks: &[Hook::HelperProcess(&OPEN)],
+    hooks: &[Hook::Check(check), Hook::HelperProcess(&OPEN)],
 };
 
 static OPEN: HelperHook = open;
@@ -60,6 +62,8 @@ settings! {
     /// The module's settings of a server.
     pub struct SocacheSessionServer {
         cache: Setting<NamedCache>,
+        /// That some section has a cookie, and the line.
+        has_cookie: Setting<()>,
     }
 }
 
@@ -84,7 +88,22 @@ fn set_cookie(cmd: &mut Cmd<'_>, rest: &str) -> Outcome {
     }
     let cookie = parse(rest).filter(|(name, _)| !name.contains(';'));
     let cookie = cookie.ok_or("SessionSocacheCookieName: a name of a cookie has no '=', ';' or '&'")?;
+    cmd.server_set(|s: &mut SocacheSessionServer| &mut s.has_cookie, ())?;
     cmd.set(|d: &mut SocacheSessionDir| &mut d.cookie, cookie)
+}
+
+/// Refuses a cookie for sessions that nobody keeps. A line of the main server also holds for virtual hosts, which may have caches of
+/// their own.
+fn check(draft: &mut Draft, _: &mut Context) -> Result<(), Error> {
+    let all: Vec<_> = draft.servers().map(|server| server.get::<SocacheSessionServer>()).collect();
+    let lines = all.iter().filter_map(|conf| conf.has_cookie.origin());
+    let is_kept = |line: &&Origin| all.iter().any(|conf| conf.has_cookie.origin() == Some(line) && conf.cache.is_set());
+    match lines.into_iter().find(|line| !is_kept(line)) {
+        Some(line) => {
+            Err(Error::at(ErrorPhase::Check, line, "SessionSocacheCookieName has no effect without SessionSocache"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Opens the caches. That needs no process: only this hook knows the children's user.
@@ -207,7 +226,8 @@ fn cache(request: &Request) -> Result<Arc<dyn ObjectCache>, Lost> {
 fn lost(request: &Request, key: &str, error: &io::Error) -> Lost {
     static OUT_OF_REACH: Complaints = Complaints::new();
     let text = format!("SessionSocache is out of reach, session '{}'", shown(key));
-    OUT_OF_REACH.log(request.vhost, "session_socache", Some(error), &text);
+    let store = request.vhost.settings.get::<SocacheSessionServer>().cache.get().map(NamedCache::name);
+    OUT_OF_REACH.log(request.vhost, "session_socache", &store.unwrap_or_default(), Some(error), &text);
     Lost
 }
 
@@ -220,7 +240,10 @@ mod tests {
             ("SessionSocache nothing", "SessionSocache: 'nothing' is no cache: mod_socache_nothing is not loaded"),
             ("SessionSocacheCookieName", "SessionSocacheCookieName takes the name of a cookie"),
             ("SessionSocacheCookieName a=b", "SessionSocacheCookieName: a name of a cookie has no '=', ';' or '&'"),
-            ("SessionSocacheCookieName a path=/;HttpOnly\nSessionSocacheCookieRemove Off", ""),
+            (
+                "SessionSocache redis:192.0.2.1\nSessionSocacheCookieName a path=/;HttpOnly\nSessionSocacheCookieRemove Off",
+                "",
+            ),
         ]);
     }
 }

@@ -92,6 +92,8 @@ pub struct SharedCache {
     pub names: &'static [&'static str],
     /// Checks the part after `NAME:`; `None` if there is no colon. `Err` is the message of a syntax error.
     pub check: fn(Option<&str>) -> Result<(), String>,
+    /// Whether it is a server of its own, which several machines may share.
+    pub is_remote: bool,
     /// Whether such a cache also counts what somebody owes: [`ObjectCache::debit`].
     pub keeps_debts: bool,
     /// Opens a cache, in the parent, before there are children. One that was opened with the same argument by the same user
@@ -141,6 +143,17 @@ impl NamedCache {
     /// A cache of this kind.
     pub fn new(kind: &'static SharedCache, argument: Option<&str>) -> NamedCache {
         NamedCache { kind, argument: argument.map(str::to_string), opened: Arc::default() }
+    }
+
+    /// As a directive names it.
+    pub fn name(&self) -> String {
+        let kind = self.kind.names.first().copied().unwrap_or_default();
+        self.argument.as_deref().map_or_else(|| kind.to_string(), |argument| format!("{kind}:{argument}"))
+    }
+
+    /// Whether several machines may share it.
+    pub fn is_remote(&self) -> bool {
+        self.kind.is_remote
     }
 
     /// Whether it counts what somebody owes.

@@ -47,7 +47,7 @@ pub(super) async fn ask(request: &Request, debits: &[Debit]) -> Option<Vec<Durat
     let store = store(request)?;
     let answer = store.debit(debits).await;
     let text = "ClientLimitStore: this server limits its clients alone meanwhile";
-    answer.inspect_err(|error| OUT_OF_REACH.log(request.vhost, "client_limit", Some(error), text)).ok()
+    answer.inspect_err(|error| OUT_OF_REACH.log(request.vhost, "client_limit", "", Some(error), text)).ok()
 }
 
 /// What has happened already, or has not happened after all.

@@ -358,6 +358,10 @@ fn settings_of_a_store_are_checked() {
         ("RedisPasswordFile empty", "its first line is empty"),
         ("RedisTLS on\nRedisCACertificateFile empty", "RedisCACertificateFile"),
         ("<VirtualHost *:80>\nRedisTLS on\n</VirtualHost>", "RedisTLS"),
+        (
+            "<Location /a>\nSessionSocacheCookieName s path=/\n</Location>",
+            "SessionSocacheCookieName has no effect without SessionSocache",
+        ),
     ] {
         site.configure(Mpm::Percore, lines);
         let output = Start::new(&site, Mpm::Percore).arguments(&["-t"]).command().output().expect("run");
