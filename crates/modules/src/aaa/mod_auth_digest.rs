@@ -11,7 +11,7 @@ use conf::values::strtol;
 use conf::{Allowed, Cmd, Directive, Gathered, Level, ModuleInfo, Outcome, Setting, on_or_off, row, settings, shown};
 use server::PhaseHook::{Later, Now};
 use server::authz::{Authn, RealmDigest};
-use server::{Flow, Hook, Module, Order, Phase, Request, Server};
+use server::{Flow, HelperHook, Hook, Module, Order, Phase, Request, Server};
 
 use self::clients::{Use, clients};
 use self::header::{Comparison, Credentials, Digest, RequestTarget, compare};
@@ -24,6 +24,7 @@ pub(crate) static MODULE: Module = Module {
         Hook::Repeatable,
         Hook::Mutex("authdigest-client"),
         Hook::Start(prepare),
+        Hook::HelperProcess(&TAKE_EFFECT),
         Hook::Phase(
             Phase::CheckUser,
             Order::Middle,
@@ -173,6 +174,12 @@ fn set_size(cmd: &mut Cmd<'_>, text: &str) -> Outcome {
         _ => Err(format!("size in AuthDigestShmemSize too small: {size} < {}", clients::SIZE_MIN).into()),
     }
 }
+
+/// No process is needed: this is when a configuration comes into effect.
+static TAKE_EFFECT: HelperHook = |_, _| {
+    nonce::take_effect();
+    Ok(None)
+};
 
 /// Runs in the parent, so that all children share it.
 fn prepare(server: &Server) -> Result<(), String> {

@@ -23,7 +23,11 @@ static OWN_SECRET: LazyLock<[u8; 32]> = LazyLock::new(sys::random::bytes);
 /// The secret from a file, which several servers may share.
 static SHARED_SECRET: RwLock<Option<[u8; 32]>> = RwLock::new(None);
 
-/// Draws the secret, or reads it from a file. Runs in the parent, before there are children.
+/// What becomes the secret from a file when the configuration that names it comes into effect.
+static NEXT_SECRET: RwLock<Option<[u8; 32]>> = RwLock::new(None);
+
+/// Draws the secret, or reads it from a file. Runs in the parent, before there are children. The configuration may still be refused:
+/// [`take_effect`] makes nonces depend on it.
 ///
 /// # Errors
 /// The file cannot be read, or is too short to be a secret.
@@ -36,8 +40,14 @@ pub(super) fn prepare(file: Option<&str>) -> io::Result<()> {
         }
         Some(bytes) => Some(Sha256::digest(bytes).into()),
     };
-    *SHARED_SECRET.write().unwrap_or_else(PoisonError::into_inner) = shared;
+    *NEXT_SECRET.write().unwrap_or_else(PoisonError::into_inner) = shared;
     Ok(())
+}
+
+/// The configuration that was prepared last comes into effect.
+pub(super) fn take_effect() {
+    let next = *NEXT_SECRET.read().unwrap_or_else(PoisonError::into_inner);
+    *SHARED_SECRET.write().unwrap_or_else(PoisonError::into_inner) = next;
 }
 
 fn secret() -> [u8; 32] {

@@ -4,11 +4,14 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use md5::Digest;
+use sys::process::Pid;
+use sys::signal::Signal;
 
 use crate::harness::mpm::{Mpm, test_name};
 use crate::harness::oracle;
 use crate::harness::server::{Server, Start};
-use crate::harness::site::Site;
+use crate::harness::site::{PORT, Site};
+use crate::harness::wait::until;
 use crate::harness::wire::{Client, Response};
 
 const CONFIGURATION: &str = "<Location /d>\nAuthType Digest\nAuthName x\nAuthDigestProvider file\nAuthUserFile ${ROOT}/conf/digests\n\
@@ -326,4 +329,28 @@ fn servers_with_one_secret() {
     let output = Start::new(&site, Mpm::Percore).command().output().expect("run");
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &site.read("logs/error_log");
     assert!(!output.status.success() && said.contains("it has fewer than 32 bytes"), "{said}");
+}
+
+/// A configuration that is refused changes nothing: children that are forked later still know the nonces of the others.
+#[test]
+fn a_refused_configuration_leaves_the_secret() {
+    let site = Site::new();
+    build(&site);
+    site.file("secret", [b'a'; 48]);
+    let text = format!("{CONFIGURATION}\nAuthDigestSecretFile ${{ROOT}}/secret");
+    let server = Server::start(Mpm::Percore, &site, &text);
+    let joe = User::joe(&site, "/d/f.txt");
+    site.file("secret", [b'b'; 48]);
+    // An obstacle that is found last.
+    let host = format!("<VirtualHost *:{PORT}>\nSSLEngine on\nSSLCertificateFile ${{ROOT}}/secret\n</VirtualHost>");
+    site.configure(Mpm::Percore, &format!("{text}\n{host}"));
+    server.allow_everything("a refused configuration, and killed children");
+    server.signal(Signal::USR1);
+    server.logged("the new configuration is not used");
+    let before = server.children();
+    for child in &before {
+        let _ = Pid::new(*child).expect("a pid").kill(Signal::KILL);
+    }
+    until("other children", || Some(server.children()).filter(|now| !now.is_empty() && now.is_disjoint(&before)));
+    assert_eq!(joe.ask(&site, "/d/f.txt").status, 200);
 }
