@@ -200,7 +200,6 @@ fn resolve(
         file: sources.file.map(str::to_string),
         version: String::new(),
         language: context.language.clone(),
-        configured: sys::time::system_time(),
         software: software(tokens),
         merger: Merger::default(),
         htaccess: Default::default(),

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use conf::{Language, ModuleInfo, System};
 use runtime::HelperProcess;
@@ -60,8 +59,6 @@ pub struct Server {
     pub version: String,
     /// The language settings with which `.htaccess` files are read.
     pub language: Language,
-    /// When this configuration was read.
-    pub configured: SystemTime,
     /// The text of the `Server` field.
     pub software: String,
     pub(crate) life: Lifecycle,

@@ -1,7 +1,5 @@
 //! The certificates of a domain: the files that virtual hosts use, and when to renew them.
 
-use std::time::SystemTime;
-
 use rcgen::KeyPair;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -13,6 +11,7 @@ use x509_parser::prelude::FromDer;
 
 use super::domains::{self, Domain};
 use super::keys::{self, KeyKind};
+use super::store::Stamp;
 use crate::ssl::mod_ssl::{NamedFile, Served, SslServer};
 
 /// The certificate files of a virtual host in a managed domain; `None` if it uses those of `SSLCertificateFile`. Call
@@ -108,13 +107,10 @@ fn is_usable_fallback(domain: &Domain, files: [String; 2]) -> bool {
     CertifiedKey::from_der(vec![leaf], key, &rustls::crypto::aws_lc_rs::default_provider()).is_ok()
 }
 
-/// Whether a domain has certificates that were fetched after this time.
-pub(super) fn is_newer(domain: &Domain, than: SystemTime) -> bool {
-    let is_newer = |kind: &KeyKind| {
-        let path = domain.store.path(&["domains", &domain.name, &kind.file("pubcert")]);
-        std::fs::metadata(path).and_then(|meta| meta.modified()).is_ok_and(|modified| modified > than)
-    };
-    domain.encrypted_hosts > 0 && domain.key_kinds().iter().any(is_newer)
+/// Whether a domain has certificates that were fetched after the configuration was read.
+pub(super) fn is_newer(domain: &Domain) -> bool {
+    let changed = |(now, seen): (Option<Stamp>, &Option<Stamp>)| now.is_some_and(|now| Some(now) != *seen);
+    domain.encrypted_hosts > 0 && domain.stamps().into_iter().zip(&domain.seen).any(changed)
 }
 
 /// The time at which a domain needs new certificates, in seconds since 1970, and the reason; and when to warn that the

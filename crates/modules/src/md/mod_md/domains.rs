@@ -12,7 +12,7 @@ use sys::shm::Shared;
 use super::acme::ALPN;
 use super::keys::KeyKind;
 use super::settings::{MdServer, STORE_DIR};
-use super::store::{NAME_MAX, Store};
+use super::store::{NAME_MAX, Stamp, Store};
 use super::values::{Names, RenewMode, RequireHttps};
 use crate::derived::DerivedPerHost;
 use crate::ssl::mod_ssl::SslServer;
@@ -88,6 +88,8 @@ pub(super) struct Domain {
     pub(super) origin: Origin,
     /// The store of its certificates.
     pub(super) store: Store,
+    /// Its certificates in the store when the configuration was read.
+    pub(super) seen: Vec<Option<Stamp>>,
     state: SharedState,
     /// `ServerAdmin`, used if there is no `MDContactEmail`.
     admin: Option<String>,
@@ -104,6 +106,12 @@ settings! {
 }
 
 impl Domain {
+    /// What its certificates in the store are like now.
+    pub(super) fn stamps(&self) -> Vec<Option<Stamp>> {
+        let path = |kind: &KeyKind| self.store.path(&["domains", &self.name, &kind.file("pubcert")]);
+        self.key_kinds().iter().map(|kind| Stamp::of(&path(kind))).collect()
+    }
+
     /// The domain's settings.
     pub(super) fn conf(&self) -> &MdServer {
         self.settings.get()
@@ -300,7 +308,20 @@ fn domain(
     };
     let takes_tls_alpn = hosts.iter().find(protocols).is_some();
     let admin = around.get::<CoreServer>().server_admin.get().filter(|admin| admin.contains('@')).cloned();
-    Ok(Domain { name, names, settings, encrypted_hosts, takes_tls_alpn, origin: origin.clone(), store, state, admin })
+    let mut domain = Domain {
+        name,
+        names,
+        settings,
+        encrypted_hosts,
+        takes_tls_alpn,
+        origin: origin.clone(),
+        store,
+        seen: Vec::new(),
+        state,
+        admin,
+    };
+    domain.seen = domain.stamps();
+    Ok(domain)
 }
 
 /// Checks that the administrator provides a key for each certificate.

@@ -129,7 +129,7 @@ impl RenewalTask {
 
     async fn work(&self) -> io::Result<()> {
         runtime::log!("md", Debug, "AH10054: md watchdog start, auto drive {} mds", self.domains.len());
-        if self.domains.iter().any(|domain| certificates::is_newer(domain, self.server.configured)) {
+        if self.domains.iter().any(|domain| certificates::is_newer(domain)) {
             // A process that has died since fetched it, and the children do not use it yet.
             self.take_in(None).await;
         }
@@ -151,7 +151,7 @@ impl RenewalTask {
             };
             let mut next = now() + seconds(self.conf.check_interval());
             for domain in &domains {
-                if certificates::is_newer(domain, self.server.configured) {
+                if certificates::is_newer(domain) {
                     // Another machine with the same store may have ordered it.
                     self.take_in(Some(&domain.name)).await;
                 }

@@ -14,7 +14,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, fchown, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -29,6 +29,24 @@ pub(super) const NAME_MAX: usize = 240;
 pub(super) const HTTP01: &str = "acme-http-01.txt";
 pub(super) const TLS_ALPN01_CERTIFICATE: &str = "acme-tls-alpn-01.cert.pem";
 pub(super) const TLS_ALPN01_KEY: &str = "acme-tls-alpn-01.key.pem";
+
+/// Which file is under a name, and since when. Times are compared with each other only: the store may be on a file system with another
+/// clock than ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    file: (u64, u64),
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// `None`: there is no file.
+    pub(super) fn of(path: &Path) -> Option<Stamp> {
+        let meta = fs::metadata(path).ok()?;
+        let changed = (meta.mtime(), meta.mtime_nsec());
+        Some(Stamp { file: (meta.dev(), meta.ino()), length: meta.len(), changed })
+    }
+}
 
 /// Reads and writes the files below `MDStoreDir`.
 #[derive(Clone, Debug)]
@@ -184,4 +202,32 @@ fn write_new(path: &Path, contents: &[u8], mode: u32, group: Option<u32>) -> io:
     file.write_all(contents)?;
     group.map_or(Ok(()), |group| fchown(&file, None, Some(group)))?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Whatever the clock of the file's machine says.
+    #[test]
+    fn a_file_from_the_past_is_another_file() {
+        let directory = std::env::temp_dir().join(format!("tsubame-stamps-{:016x}", sys::random::number()));
+        fs::create_dir(&directory).expect("a directory");
+        let path = |name: &str| directory.join(name);
+        let write = |name: &str, time| {
+            let mut file = fs::File::create(path(name)).expect("a file");
+            file.write_all(b"certificate").and_then(|()| file.set_modified(time)).expect("written");
+        };
+        assert_eq!(Stamp::of(&path("a")), None);
+        let now = fs::metadata(&directory).and_then(|meta| meta.modified()).expect("a time");
+        write("a", now);
+        let seen = Stamp::of(&path("a"));
+        assert_eq!(Stamp::of(&path("a")), seen);
+        write("b", now - Duration::from_secs(3600));
+        fs::rename(path("b"), path("a")).expect("renamed");
+        assert_ne!(Stamp::of(&path("a")), seen);
+        fs::remove_dir_all(directory).expect("removed");
+    }
 }
