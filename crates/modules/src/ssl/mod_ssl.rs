@@ -28,6 +28,7 @@ mod published;
 mod responder;
 mod set;
 mod settings;
+mod shared_staples;
 mod shown;
 mod sni;
 mod staples;
@@ -221,7 +222,7 @@ const DIRECTIVES: &[Directive] = &[
     row("SSLOCSPProxyURL", SERVER, Take1(set::ocsp_proxy_url), "", "Proxy URL to use for OCSP requests"),
     row("SSLOCSPNoVerify", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.ocsp_no_verify, on)), "off", "Do not verify OCSP Responder certificate ('on', 'off')"),
     row("SSLOCSPResponderCertificateFile", SERVER, Take1(|c, v| paths::file(c, |s: &mut SslServer| &mut s.ocsp_responder_certificate_file, v)), "", "Trusted OCSP responder certificates(`/path/to/file' - PEM encoded certificates)"),
-    row("SSLStaplingCache", GLOBAL, Take1(set::stapling_cache), "", "SSL Stapling Response Cache storage (`dbm:/path/to/file')").without_effect("Responses are in memory that all children share, with or without this line."),
+    row("SSLStaplingCache", GLOBAL, Take1(set::stapling_cache), "", "SSL Stapling Response Cache storage (`dbm:/path/to/file')").differs("Responses are in memory that all children share, with or without this line. With `redis:HOST` or `memcache:HOST` several machines share them as well."),
     row("SSLUseStapling", SERVER, Flag(|c, on| c.server_set(|s: &mut SslServer| &mut s.use_stapling, on)), "off", "SSL switch for the OCSP Stapling protocol (`on', `off')").differs("A separate process asks the responders ahead of time. A handshake never waits for one."),
     row("SSLStaplingResponseTimeSkew", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_time_skew, v)), "300", "SSL stapling option for maximum time difference in OCSP responses"),
     row("SSLStaplingResponderTimeout", SERVER, Take1(|c, v| set::seconds(c, |s: &mut SslServer| &mut s.stapling_responder_timeout, v)), "10", "SSL stapling option for OCSP responder timeout"),

@@ -6,7 +6,7 @@ use conf::expr::Expr;
 use conf::values::{atoi, one_of};
 use conf::words::{next_word, words};
 use conf::{Cmd, InArgument as _, Level, Outcome, Refusal};
-use server::module::shared_caches;
+use server::module::{NamedCache, shared_caches};
 
 use super::paths::{Field, in_section};
 use super::settings::{SslDir, SslProxy, SslServer};
@@ -128,7 +128,9 @@ pub(super) fn session_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 
 /// `SSLStaplingCache`
 pub(super) fn stapling_cache(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    let cache = shared_cache(cmd, value, "stapling", "")?;
+    shared_cache(cmd, value, "stapling", "")?;
+    let cache = NamedCache::read(value, shared_caches(cmd.context.language.loaded()))
+        .map_err(|name| format!("SSLStaplingCache: '{name}' is no cache"))??;
     cmd.server_set(|s: &mut SslServer| &mut s.stapling_cache, cache)
 }
 

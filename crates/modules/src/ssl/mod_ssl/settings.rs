@@ -5,6 +5,7 @@ use std::sync::Arc;
 use conf::expr::Expr;
 use conf::{Listed, Setting, settings};
 use server::VirtualHost;
+use server::module::NamedCache;
 
 use super::values::{
     Cache, CertificateCheck, NamedFile, PassPhrase, Protocols, Seed, Sign, SniPolicy, SslOption, Verify,
@@ -52,7 +53,7 @@ settings! {
         pub ocsp_proxy_url: Setting<String>,
         pub ocsp_no_verify: Setting<bool>,
         pub ocsp_responder_certificate_file: Setting<String>,
-        pub stapling_cache: Setting<Cache>,
+        pub stapling_cache: Setting<NamedCache>,
         pub use_stapling: Setting<bool>,
         pub stapling_time_skew: Setting<u32>,
         pub stapling_responder_timeout: Setting<u32>,

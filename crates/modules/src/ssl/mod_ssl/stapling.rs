@@ -4,6 +4,9 @@
 //! share. So no handshake waits for a responder: without a response, none is stapled. A response that does not say
 //! "good", or that the authority has not signed, is not stapled either; a client that requires one asks the responder
 //! itself, and gets the same response. The next generation takes over what is still good.
+//!
+//! With `SSLStaplingCache redis:HOST`, a response that one machine got serves the others, too: the helper looks there before it asks a
+//! responder ([`SharedStaples`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,6 +31,7 @@ use super::choice::Choice;
 use super::ocsp::{Question, Signers};
 use super::published::{Part, Published};
 use super::settings::{SslServer, is_expected};
+use super::shared_staples::{self, Got, SharedStaples};
 use super::staples::{Entry, known};
 use super::{context, responder, staples};
 
@@ -60,8 +64,13 @@ pub(super) fn memory(server: &Server) -> io::Result<Option<Arc<Published>>> {
 }
 
 /// The helper process, if a virtual host staples. The parent calls this when the configuration comes into effect.
-pub(super) fn helper(server: &Arc<Server>, _: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
-    let hosts: Vec<Host> = server.hosts.iter().filter(|host| is_used(host)).filter_map(Host::new).collect();
+pub(super) fn helper(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<HelperProcess>, String> {
+    let shared = match server.hosts.iter().any(is_used) {
+        true => shared_staples::open(server, children)?,
+        false => None,
+    };
+    let hosts = server.hosts.iter().filter(|host| is_used(host));
+    let hosts: Vec<Host> = hosts.filter_map(|host| Host::new(host, shared.clone())).collect();
     let count = server.hosts.len();
     let memory = hosts.first().map(|host| (host.staples.clone(), count));
     let before = std::mem::replace(&mut *IN_EFFECT.lock().unwrap_or_else(PoisonError::into_inner), memory.clone());
@@ -103,6 +112,8 @@ struct Host {
     /// The tolerated clock skew and the maximum age of a response, in seconds.
     skew: i64,
     max_age: Option<i64>,
+    /// Where machines share responses.
+    shared: Option<SharedStaples>,
 }
 
 /// A certificate and its response.
@@ -115,6 +126,8 @@ struct Staple {
     /// The end of the response's validity and the time of the next request, in seconds since 1970.
     ends: i64,
     next: i64,
+    /// What the machines share is not good: the responder is asked.
+    skips_shared: bool,
 }
 
 /// A question on its way: the certificate's virtual host and digest, the responder, and what comes back.
@@ -122,11 +135,14 @@ struct Asking {
     host: usize,
     digest: Vec<u8>,
     url: String,
-    response: Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>,
+    response: Pin<Box<dyn Future<Output = Result<Got, String>> + Send>>,
 }
 
+/// A response on its way to the other machines.
+type Storing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Host {
-    fn new(host: &VirtualHost) -> Option<Host> {
+    fn new(host: &VirtualHost, shared: Option<SharedStaples>) -> Option<Host> {
         let ssl = host.settings.get::<SslServer>();
         let context = context::of(host)?;
         Some(Host {
@@ -140,6 +156,7 @@ impl Host {
             retry: ssl.stapling_error_cache_timeout.value_or(600).into(),
             skew: ssl.stapling_time_skew.value_or(300).into(),
             max_age: ssl.stapling_max_age.get().map(|age| i64::from(*age)),
+            shared,
         })
     }
 
@@ -168,7 +185,7 @@ impl Host {
             .ok_or("AH02218: ssl_stapling_init_cert: no OCSP URI in certificate and no SSLStaplingForceURL set")?;
         let digest = digest(&SHA256, certificate).as_ref().to_vec();
         let (host, issuer) = (self.index, issuer.clone().into_owned());
-        Ok(Staple { host, digest, question, issuer, response: Vec::new(), ends: 0, next: 0 })
+        Ok(Staple { host, digest, question, issuer, response: Vec::new(), ends: 0, next: 0, skips_shared: false })
     }
 
     /// The responder to ask about a certificate.
@@ -179,21 +196,33 @@ impl Host {
     fn request_staple(&self, staple: &Staple) -> Asking {
         let (url, request, timeout) = (self.url(staple), staple.question.request(None), self.timeout);
         let response = {
-            let url = url.clone();
-            Box::pin(async move { responder::status_of(&url, &request, timeout, None).await })
+            let (url, digest) = (url.clone(), staple.digest.clone());
+            let shared = self.shared.clone().filter(|_| !staple.skips_shared);
+            Box::pin(async move {
+                if let Some(shared) = shared
+                    && let Some(got) = shared.find(&digest, now()).await
+                {
+                    return Ok(got);
+                }
+                responder::status_of(&url, &request, timeout, None).await.map(Got::from_responder)
+            })
         };
         Asking { host: staple.host, digest: staple.digest.clone(), url, response }
     }
 
-    /// Keeps the response of a responder for a certificate, if it is good.
-    fn keep(&self, staple: &mut Staple, url: &str, response: Result<Vec<u8>, String>) {
+    /// Keeps a response for a certificate, if it is good.
+    fn keep(&self, staple: &mut Staple, url: &str, got: Result<Got, String>) {
         let now = now();
-        match response.and_then(|response| self.judge(staple, response, now)) {
+        let shared_next = got.as_ref().ok().and_then(|got| got.next);
+        match got.and_then(|got| self.judge(staple, got.response, now)) {
             Ok((response, ends)) => {
-                (staple.response, staple.ends) = (response, ends);
+                (staple.response, staple.ends, staple.skips_shared) = (response, ends, false);
                 let half = (ends - now) / 2;
-                staple.next = now + self.refresh.min(half).max(LOOK_SECONDS);
+                let next = now + self.refresh.min(half).max(LOOK_SECONDS);
+                staple.next = shared_next.map_or(next, |shared| shared_staples::after(shared.min(next), now));
             }
+            // Whatever is wrong with it, the responder knows better.
+            Err(_) if shared_next.is_some() => (staple.next, staple.skips_shared) = (now, true),
             Err(why) => {
                 let name = &self.name;
                 runtime::log!("ssl", Error, "AH01980: OCSP response for the certificate of {name} from {url}: {why}");
@@ -247,6 +276,7 @@ async fn work(hosts: &[Host], count: usize) {
     let mut seen = None;
     let mut staples: Vec<Staple> = Vec::new();
     let mut asking: Vec<Asking> = Vec::new();
+    let mut storing: Vec<Storing> = Vec::new();
     let mut has_changed = false;
     loop {
         let number = hosts.iter().map(|host| host.choice.number()).max();
@@ -266,13 +296,19 @@ async fn work(hosts: &[Host], count: usize) {
         }
         // What comes within a second is published together: a set has the responses of all hosts.
         let mut pause = Box::pin(sleep(LOOK));
-        while let Some((Asking { host, digest, url, .. }, response)) = next_response(&mut asking, &mut pause).await {
+        while let Some((Asking { host, digest, url, .. }, response)) =
+            next_response(&mut asking, &mut storing, &mut pause).await
+        {
+            let is_new = matches!(&response, Ok(Got { next: None, .. }));
             // Many hosts may share a certificate: what is said of it is said once.
             for staple in staples.iter_mut().filter(|staple| staple.digest == digest) {
                 let Some(its) = by_index.get(&staple.host) else { continue };
                 if staple.host == host || (response.is_ok() && staple.next <= now() && its.url(staple) == url) {
                     its.keep(staple, &url, response.clone());
                     has_changed = true;
+                }
+                if let (true, true, Some(shared)) = (is_new && staple.host == host, staple.ends > now(), &its.shared) {
+                    storing.push(shared.store(&digest, staple.response.clone(), staple.next, staple.ends - now()));
                 }
             }
             request_due(&by_index, &mut staples, &mut asking);
@@ -310,9 +346,11 @@ fn request_due(hosts: &BTreeMap<usize, &Host>, staples: &mut [Staple], asking: &
 /// Waits for the next response; `None`: the pause is over.
 async fn next_response(
     asking: &mut Vec<Asking>,
+    storing: &mut Vec<Storing>,
     pause: &mut Pin<Box<impl Future<Output = ()>>>,
-) -> Option<(Asking, Result<Vec<u8>, String>)> {
+) -> Option<(Asking, Result<Got, String>)> {
     std::future::poll_fn(|cx| {
+        storing.retain_mut(|one| one.as_mut().poll(cx).is_pending());
         for at in 0..asking.len() {
             if let Poll::Ready(response) = asking[at].response.as_mut().poll(cx) {
                 return Poll::Ready(Some((asking.remove(at), response)));

@@ -1,7 +1,7 @@
 //! Answers of certificate authorities at handshakes, with `openssl ocsp` as the responder and `openssl s_client` as the client.
 
-use std::io::{BufRead, BufReader};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,6 +10,7 @@ use sys::signal::Signal;
 
 use crate::harness::mpm::Mpm;
 use crate::harness::needs;
+use crate::harness::object_servers::{ObjectServer, REDIS_PORT};
 use crate::harness::server::Server;
 use crate::harness::site::{PORT, Site};
 use crate::harness::wait::until;
@@ -77,6 +78,49 @@ impl Drop for Responder {
         let _ = self.0.wait();
     }
 }
+
+/// Passes questions on to a responder, one after the other, and counts them.
+struct Counter {
+    port: u16,
+    asked: Arc<AtomicUsize>,
+    end: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Counter {
+    fn before(to: u16) -> Counter {
+        let (asked, end) = <(Arc<AtomicUsize>, Arc<AtomicBool>)>::default();
+        let between = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let port = between.local_addr().expect("address").port();
+        let (count, is_over) = (asked.clone(), end.clone());
+        let thread = std::thread::spawn(move || {
+            for client in between.incoming().map_while(Result::ok).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                count.fetch_add(1, Ordering::Relaxed);
+                let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+                std::thread::scope(|scope| {
+                    scope.spawn(|| std::io::copy(&mut &client, &mut &server));
+                    let _ = std::io::copy(&mut &server, &mut &client);
+                    let _ = client.shutdown(Shutdown::Both);
+                });
+            }
+        });
+        Counter { port, asked, end, thread: Some(thread) }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+const GOOD: &str = "OCSP Response Status: successful (0x0)";
 
 fn configuration(port: u16) -> String {
     format!(
@@ -226,22 +270,8 @@ fn responders_are_asked_as_often_as_configured() {
     let site = Site::with([("index.html", "hello\n")]);
     certificates(&site);
     let responder = Responder::start(&site, "V\t350101000000Z\t");
-    let (asked, end) = <(Arc<AtomicUsize>, Arc<AtomicBool>)>::default();
-    let between = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let port = between.local_addr().expect("address").port();
-    let (count, is_over, to) = (asked.clone(), end.clone(), responder.1);
-    // Passes questions on, one after the other, and counts them.
-    let thread = std::thread::spawn(move || {
-        for client in between.incoming().map_while(Result::ok).take_while(|_| !is_over.load(Ordering::Relaxed)) {
-            count.fetch_add(1, Ordering::Relaxed);
-            let server = TcpStream::connect(("127.0.0.1", to)).expect("the responder");
-            std::thread::scope(|scope| {
-                scope.spawn(|| std::io::copy(&mut &client, &mut &server));
-                let _ = std::io::copy(&mut &server, &mut &client);
-                let _ = client.shutdown(Shutdown::Both);
-            });
-        }
-    });
+    let counter = Counter::before(responder.1);
+    let (port, asked) = (counter.port, &counter.asked);
     let own = "ServerName host\nSSLStaplingStandardCacheTimeout 1\nSSLEngine";
     let hosts: String = (0..20)
         .map(|index| configuration(port).replace("SSLEngine", &own.replace("host", &format!("host{index}"))) + "\n")
@@ -253,7 +283,50 @@ fn responders_are_asked_as_often_as_configured() {
         until("further questions", || (asked.load(Ordering::Relaxed) >= 4).then_some(()));
         assert!(asked.load(Ordering::Relaxed) < 20, "hosts share an answer");
     }
-    end.store(true, Ordering::Relaxed);
-    drop(TcpStream::connect(("127.0.0.1", port)));
-    thread.join().expect("a thread");
+}
+
+/// One machine asks, the others take its response. A store that is gone, or holds something else, costs a question and no handshake.
+#[test]
+fn machines_share_responses() {
+    const NAME: &str = "machines_share_responses";
+    if !needs::OPENSSL.is_there(NAME) || !needs::REDIS.is_there(NAME) {
+        return;
+    }
+    let sites = [(); 4].map(|()| Site::with([("index.html", "hello\n")]));
+    certificates(&sites[0]);
+    for site in &sites[1..] {
+        for name in ["conf/tls.pem", "conf/tls.key"] {
+            site.file(name, sites[0].read(name));
+        }
+    }
+    let responder = Responder::start(&sites[0], "V\t350101000000Z\t");
+    let counter = Counter::before(responder.1);
+    let store = ObjectServer::redis(&sites[0]);
+    let redis = SocketAddr::new(sites[0].address().ip(), REDIS_PORT);
+    let lines = format!("SSLStaplingCache redis:{redis}\nRedisTimeout 500ms\n{}", configuration(counter.port));
+    let good = |server: &Server<'_>| until("a stapled response", || (status(server) == GOOD).then_some(()));
+    let one = Server::start(Mpm::Percore, &sites[0], &lines);
+    good(&one);
+    assert_eq!(counter.asked(), 1);
+    let other = Server::start(Mpm::Event, &sites[1], &lines);
+    good(&other);
+    assert_eq!(counter.asked(), 1, "the second server has the response of the first");
+
+    // Something else in its place is not believed.
+    let spoil = "for _, key in ipairs(redis.call('KEYS', 'ssl-stapling:*')) do redis.call('SETRANGE', key, 60, 'nonsense') end return 1";
+    let mut told = TcpStream::connect(redis).expect("the store");
+    write!(told, "EVAL \"{spoil}\" 0\r\nQUIT\r\n").expect("told");
+    let mut reply = String::new();
+    told.read_to_string(&mut reply).expect("a reply");
+    assert!(reply.starts_with(":1"), "{reply}");
+    let third = Server::start(Mpm::Percore, &sites[2], &lines);
+    good(&third);
+    assert_eq!(counter.asked(), 2);
+
+    store.freeze(true);
+    let fourth = Server::start(Mpm::Percore, &sites[3], &lines);
+    fourth.announce("SSLStaplingCache: this server asks the responders itself meanwhile");
+    good(&fourth);
+    assert_eq!(counter.asked(), 3);
+    store.freeze(false);
 }
