@@ -2,6 +2,7 @@
 
 import os
 import struct
+import threading
 
 HANDLER, ENVIRONMENT, INPUT, OUTPUT, ERROR, LOG, END = range(1, 8)
 
@@ -31,12 +32,16 @@ def texts(content):
 class Connection:
     """A connection to the server, and the request that it carries at the moment."""
 
-    __slots__ = ("socket", "receive", "send", "buffer", "at", "known", "handler", "open")
+    __slots__ = ("socket", "receive", "send", "lock", "busy", "buffer", "at", "known", "handler", "open")
 
     def __init__(self, socket):
         self.socket = socket
         self.receive = socket.recv
         self.send = socket.sendall
+        # Held while frames are sent: an application may have threads of its own, which write to its log.
+        self.lock = threading.Lock()
+        # Whether a request is being answered. Before and after, nothing may be sent.
+        self.busy = False
         # What has arrived; what was used of it ends at `at`.
         self.buffer = b""
         self.at = 0
@@ -130,37 +135,45 @@ class Connection:
         self.at = 0
 
     def write(self, kind, data):
-        """Sends data of any length as frames of a type."""
-        if len(data) <= CONTENT_MAX:
-            self.send(header(kind, len(data)) + data)
-            return
-        view = memoryview(data)
-        for start in range(0, len(data), CONTENT_MAX):
-            part = view[start:start + CONTENT_MAX]
-            self.send(header(kind, len(part)))
-            self.send(part)
+        """Sends data of any length as frames of a type. Returns whether there is a request that it can belong to."""
+        with self.lock:
+            if not self.busy:
+                return False
+            if len(data) <= CONTENT_MAX:
+                self.send(header(kind, len(data)) + data)
+                return True
+            view = memoryview(data)
+            for start in range(0, len(data), CONTENT_MAX):
+                part = view[start:start + CONTENT_MAX]
+                self.send(header(kind, len(part)))
+                self.send(part)
+            return True
 
     def write_file(self, descriptor, offset, count):
-        """Sends a part of a file as output: the kernel copies it. Returns how many bytes there were."""
-        done = 0
-        while count is None or done < count:
-            left = os.fstat(descriptor).st_size - offset - done
-            length = min(left, CONTENT_MAX, CONTENT_MAX if count is None else count - done)
-            if length <= 0:
-                break
-            self.send(header(OUTPUT, length))
-            end = done + length
-            while done < end:
-                sent = os.sendfile(self.socket.fileno(), descriptor, offset + done, end - done)
-                if sent == 0:
-                    raise OSError("the file became shorter while it was being sent")
-                done += sent
-        return done
+        """Sends a part of a file as output: the kernel copies it. Whatever keeps it from being sent as a whole, ends the
+        connection: the length has been told."""
+        end = offset + count
+        with self.lock:
+            try:
+                while offset < end:
+                    piece_end = min(offset + CONTENT_MAX, end)
+                    self.send(header(OUTPUT, piece_end - offset))
+                    while offset < piece_end:
+                        sent = os.sendfile(self.socket.fileno(), descriptor, offset, piece_end - offset)
+                        if sent == 0:
+                            raise Gone
+                        offset += sent
+            except OSError:
+                raise Gone from None
 
-    def end(self, **fields):
-        """Ends the request. Fields: as docs/backend-protocol.md says of END."""
-        if not fields:
-            self.send(END_WELL)
-            return
-        content = "".join("%s\0%s\0" % field for field in fields.items()).encode("utf-8", "surrogateescape")
-        self.send(header(END, len(content)) + content)
+    def end(self, output, end=END_WELL):
+        """Sends the last frames of a response."""
+        with self.lock:
+            self.busy = False
+            self.send(output + end)
+
+
+def end_of(**fields):
+    """The frame END with these fields (docs/backend-protocol.md)."""
+    content = "".join("%s\0%s\0" % field for field in fields.items()).encode("utf-8", "surrogateescape")
+    return header(END, len(content)) + content

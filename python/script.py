@@ -1,6 +1,7 @@
 """Loads the script of an application: a file of Python that need not have a name that can be imported."""
 
 import hashlib
+import os
 import sys
 import threading
 import traceback
@@ -8,6 +9,8 @@ import types
 
 lock = threading.RLock()
 loaded = {}
+# When the files of modules were changed that are loaded again.
+times = {}
 
 
 class NotLoaded(Exception):
@@ -20,14 +23,28 @@ class NotLoaded(Exception):
 
 def application(file, name):
     """The object of that name in a script, which is run if it has not been yet."""
-    with lock:
-        module = loaded.get(file)
-        if module is None:
-            module = loaded[file] = load(file)
-    found = getattr(module, name, None)
+    found = getattr(module(file), name, None)
     if found is None:
         raise NotLoaded(404, "Target WSGI script '%s' does not contain WSGI application '%s'." % (file, name))
     return found
+
+
+def module(file):
+    """The module that a script makes; the script is run if it has not been yet."""
+    with lock:
+        if file not in loaded:
+            loaded[file] = load(file)
+        return loaded[file]
+
+
+def current(file):
+    """The module of a script as it is now: it is run again if it has changed."""
+    with lock:
+        changed = os.stat(file).st_mtime_ns if os.path.exists(file) else None
+        if file not in loaded or times.get(file) != changed:
+            loaded[file] = load(file)
+            times[file] = changed
+        return loaded[file]
 
 
 def load(file):
@@ -48,7 +65,21 @@ def load(file):
     return module
 
 
+def is_from_here(problem):
+    """Whether an exception comes from this program, and not from the application."""
+    trace = problem.__traceback__
+    while trace.tb_next:
+        trace = trace.tb_next
+    return is_here(trace)
+
+
+def is_here(trace):
+    return trace.tb_frame.f_code.co_filename.startswith("tsubame_")
+
+
 def formatted(problem):
     """A traceback without the lines of this program."""
-    trace = problem.__traceback__.tb_next if problem.__traceback__ else None
+    trace = problem.__traceback__
+    while trace and is_here(trace):
+        trace = trace.tb_next
     return "".join(traceback.format_exception(type(problem), problem, trace))

@@ -8,22 +8,27 @@ import socket
 import sys
 import threading
 
+import tsubame_log as log
 import tsubame_script as script
 from tsubame_frames import Connection, Gone
 from tsubame_wsgi import Application
 
 
+# The scripts to load before there is a request.
+IMPORT = "import="
+
+
 class Process:
     """What the process was started with."""
 
-    def __init__(self, arguments):
+    def __init__(self, mode, arguments):
         options = dict(argument.split("=", 1) for argument in arguments)
         self.threads = int(options.get("threads", "1"))
-        self.preload = options.get("preload")
-        self.callable = options.get("callable", "application")
+        self.imports = [argument[len(IMPORT):] for argument in arguments if argument.startswith(IMPORT)]
         self.listener = socket.socket(fileno=os.dup(0))
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        sys.stdout = sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        sys.stdout = log.Log("<stdout>", 2)
+        sys.stderr = log.Log("<stderr>", 2)
         sys.stdin = open(os.devnull)
         # Some applications look for options there.
         sys.argv = ["mod_wsgi"]
@@ -34,6 +39,8 @@ class Process:
             show_name(options["display-name"])
         if options.get("stack-size"):
             threading.stack_size(int(options["stack-size"]))
+        # Whether requests share this process at the same time.
+        self.shared = mode == "wsgi" and self.threads > 1
         self.ending = False
         self.serving = False
 
@@ -54,6 +61,7 @@ class Process:
         """Serves the requests of a connection until the server closes it."""
         connection = Connection(socket)
         application = Application(connection, self)
+        log.current.connection = connection
         try:
             while True:
                 request = connection.request()
@@ -68,17 +76,23 @@ class Process:
             pass
         finally:
             self.serving = False
+            log.current.connection = None
             socket.close()
-            if self.ending and self.threads == 1:
+            if self.ending and not self.shared:
                 raise SystemExit
 
     def serve_in_threads(self):
         """Serves as many requests at a time as there are threads."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        ordered, order = os.pipe()
+        os.set_blocking(order, False)
+        signal.set_wakeup_fd(order)
+        signal.signal(signal.SIGTERM, lambda *_: None)
         workers = [threading.Thread(target=self.work, name="worker %d" % n) for n in range(self.threads)]
         for worker in workers:
             worker.start()
-        signal.sigwait([signal.SIGTERM])
+        # Other signals, which an application may have handlers for, write their own numbers.
+        while signal.SIGTERM not in os.read(ordered, 64):
+            pass
         self.ending = True
         # Nobody waits for another connection any more.
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -98,18 +112,20 @@ class Process:
                 return
 
     def serve_in_copies(self):
-        """Serves each connection in a copy of this process, in which the application is loaded already."""
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        """Serves each connection in a copy of this process, in which the application is loaded already; `threads` at a time."""
         signal.signal(signal.SIGTERM, self.order_to_end)
         # What the copies share must not be touched by a collection of garbage.
         gc.freeze()
+        copies = 0
         while True:
             connection, _ = self.listener.accept()
+            while copies and os.waitpid(-1, 0 if copies >= self.threads else os.WNOHANG)[0]:
+                copies -= 1
             if os.fork() == 0:
                 self.listener.close()
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 self.serve(connection)
                 sys.exit(0)
+            copies += 1
             connection.close()
 
 
@@ -135,10 +151,10 @@ def show_name(name):
 def main(mode, arguments):
     # The directory of this program is none.
     del sys.path[0]
-    process = Process(arguments)
-    if process.preload:
+    process = Process(mode, arguments)
+    for file in process.imports:
         try:
-            script.application(process.preload, process.callable)
+            script.module(file)
         except script.NotLoaded as problem:
             # The requests will say so, too, to those who ask.
             print(problem, file=sys.stderr)

@@ -2,13 +2,17 @@
 
 import io
 import os
+import sys
 
+import tsubame_access as access
 import tsubame_script as script
-from tsubame_frames import CONTENT_MAX, END_WELL, ERROR, OUTPUT, Gone, header
+from tsubame_frames import CONTENT_MAX, ERROR, OUTPUT, Gone, end_of, header
 
 
 class Errors(io.TextIOBase):
     """`wsgi.errors`: a stream into the error log, with the details of the request."""
+
+    encoding = "utf-8"
 
     def __init__(self, connection):
         self.connection = connection
@@ -19,8 +23,17 @@ class Errors(io.TextIOBase):
     def write(self, text):
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not %s" % type(text).__name__)
-        self.connection.write(ERROR, text.encode("utf-8", "backslashreplace"))
+        if not self.connection.write(ERROR, text.encode("utf-8", "backslashreplace")):
+            # A thread of the application has outlived the request.
+            sys.stderr.write(text)
         return len(text)
+
+
+class Expired(RuntimeError):
+    """The application goes on with a request that is over."""
+
+    def __init__(self):
+        RuntimeError.__init__(self, "the request is over")
 
 
 class Input:
@@ -33,9 +46,15 @@ class Input:
         self.pieces = b""
         self.ended = False
 
+    def receive(self):
+        """The next piece of the body."""
+        if self.connection is None:
+            raise Expired
+        return self.connection.body()
+
     def more(self):
         """Receives another piece, and returns whether there was one."""
-        piece = b"" if self.ended else self.connection.body()
+        piece = b"" if self.ended else self.receive()
         self.ended = not piece
         self.pieces += piece
         return not self.ended
@@ -48,7 +67,7 @@ class Input:
         if size is None or size < 0:
             parts = [self.take(len(self.pieces))]
             while not self.ended:
-                parts.append(self.connection.body())
+                parts.append(self.receive())
                 self.ended = not parts[-1]
             return b"".join(parts)
         parts = []
@@ -103,14 +122,14 @@ class FileWrapper:
 
     def place(self):
         """The file's descriptor and position, if it is one that the kernel can read. None: it is something else."""
+        file = self.filelike
+        if not isinstance(file, (io.FileIO, io.BufferedReader, io.BufferedRandom)):
+            return None
         try:
-            descriptor = self.filelike.fileno()
-            if "b" not in getattr(self.filelike, "mode", "b"):
-                return None
-            offset = self.filelike.tell()
+            descriptor, offset = file.fileno(), file.tell()
             os.lseek(descriptor, 0, os.SEEK_CUR)
             return descriptor, offset
-        except (AttributeError, OSError, ValueError, io.UnsupportedOperation):
+        except (OSError, ValueError):
             return None
 
 
@@ -132,8 +151,9 @@ class Response:
                     raise exc_info[1].with_traceback(exc_info[2])
             finally:
                 exc_info = None
-        elif self.head is not None:
-            raise AssertionError("headers have already been set")
+        elif self.sent:
+            # As in mod_wsgi: a second call is fine until the first piece of the body.
+            raise AssertionError("headers have already been sent")
         try:
             key = status, *headers
             self.head = heads.get(key) or head(key, status, headers)
@@ -145,6 +165,8 @@ class Response:
         """Sends a piece of the body, after the head."""
         if self.head is None:
             raise AssertionError("start_response() has not been called")
+        if self.connection is None:
+            raise Expired
         if not self.sent:
             self.sent = True
             data = b"%s\r\n%s" % (self.head, data)
@@ -159,9 +181,9 @@ class Response:
         if length > CONTENT_MAX:
             self.connection.write(OUTPUT, head + end_of_head)
             self.connection.write(OUTPUT, data)
-            self.connection.send(END_WELL)
+            self.connection.end(b"")
             return
-        self.connection.send(b"".join((header(OUTPUT, length), head, end_of_head, data, END_WELL)))
+        self.connection.end(b"".join((header(OUTPUT, length), head, end_of_head, data)))
 
 
 # The heads of the last responses, by status and fields. Applications repeat them.
@@ -186,11 +208,11 @@ def head(key, status, headers):
     return encoded
 
 
-def length_of(head, data):
-    """The field that tells the length of a body of one piece, as PEP 3333 allows, unless the application has told it."""
+def length_of(head, length):
+    """The field that tells the length of a body, as PEP 3333 allows, unless the application has told it; and the end of the head."""
     if head[8:11] in WITHOUT_BODY or b"\ncontent-length:" in head.lower():
         return b"\r\n"
-    return b"Content-Length: %d\r\n\r\n" % len(data)
+    return b"Content-Length: %d\r\n\r\n" % length
 
 
 class Application:
@@ -207,16 +229,20 @@ class Application:
     def prepare(self, handler):
         """Loads the application of a handler, and writes down what all of its requests have in common."""
         self.handler = None
-        self.call = script.application(handler["file"], handler["callable"])
+        if handler["handler"] == "wsgi":
+            self.call = script.application(handler["file"], handler["callable"])
+        else:
+            self.call = access.application(handler)
         self.template = {
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "http",
             "wsgi.errors": self.errors,
-            "wsgi.multithread": self.process.threads > 1,
+            "wsgi.multithread": self.process.shared,
             "wsgi.multiprocess": handler["processes"] != "1",
             "wsgi.run_once": False,
             "wsgi.file_wrapper": FileWrapper,
             "wsgi.input_terminated": True,
+            "apache.version": (2, 4, 71),
             "mod_wsgi.version": (4, 9, 4),
             "mod_wsgi.process_group": handler["process_group"],
             "mod_wsgi.application_group": handler["application_group"],
@@ -225,6 +251,9 @@ class Application:
             "mod_wsgi.handler_script": "",
             "mod_wsgi.script_reloading": handler["reloading"],
             "mod_wsgi.enable_sendfile": handler["sendfile"],
+            "mod_wsgi.ignore_activity": "0",
+            "mod_wsgi.listener_host": handler["listener_host"],
+            "mod_wsgi.listener_port": handler["listener_port"],
         }
         self.handler = handler
 
@@ -232,13 +261,17 @@ class Application:
         """Answers a request."""
         connection = self.connection
         response = Response(connection)
+        body = Input(connection)
+        connection.busy = True
         try:
             if handler is not self.handler:
                 self.prepare(handler)
             environ = self.template.copy()
             field = iter(fields)
             environ.update(zip(field, field))
-            environ["wsgi.input"] = Input(connection)
+            environ["wsgi.input"] = body
+            environ["mod_wsgi.script_name"] = environ["SCRIPT_NAME"]
+            environ["mod_wsgi.path_info"] = environ["PATH_INFO"]
             if environ["REQUEST_SCHEME"] == "https":
                 environ["wsgi.url_scheme"] = "https"
             if handler["head"] == "get" and environ["REQUEST_METHOD"] == "HEAD":
@@ -248,18 +281,28 @@ class Application:
                 self.deliver(response, result)
             finally:
                 if hasattr(result, "close"):
-                    result.close()
-        except (Gone, BrokenPipeError, ConnectionResetError):
-            raise Gone from None
+                    self.close(result, handler)
+            # Only now: what close() does belongs to the request, too.
+            if connection.busy:
+                connection.end(b"")
+        except Gone:
+            raise
         except script.NotLoaded as problem:
-            self.fail(response, str(problem), problem.status)
+            # As in mod_wsgi, whose processes of a group have no other status than 500.
+            self.fail(response, str(problem), 500 if handler["process_group"] else problem.status)
         except SystemExit as problem:
+            text = "SystemExit exception raised by WSGI script '%s' ignored.\n" % handler["file"]
+            self.fail(response, text + script.formatted(problem), 500)
+        except BaseException as problem:
+            # The application's own connections may break, too: of a database, for example.
+            if isinstance(problem, (BrokenPipeError, ConnectionResetError)) and script.is_from_here(problem):
+                raise Gone from None
             self.fail(response, self.occurred(handler) + script.formatted(problem), 500)
-        except Exception as problem:
-            self.fail(response, self.occurred(handler) + script.formatted(problem), 500)
+        finally:
+            response.connection = body.connection = None
 
     def deliver(self, response, result):
-        """Sends what the application has returned."""
+        """Sends what the application has returned; all but the end, unless that goes with it."""
         kind = type(result)
         if kind is list or kind is tuple:
             data = result[0] if len(result) == 1 else b"".join(result)
@@ -268,27 +311,44 @@ class Application:
             elif response.head is None:
                 raise AssertionError("start_response() has not been called")
             else:
-                return response.finish(data, length_of(response.head, data) if len(result) == 1 else b"\r\n")
+                return response.finish(data, length_of(response.head, len(data)) if len(result) == 1 else b"\r\n")
         elif kind is FileWrapper and not response.sent and response.head is not None and result.place():
-            response.write(b"")
-            self.connection.write_file(*result.place(), None)
+            descriptor, offset = result.place()
+            self.send_file(response, descriptor, offset)
         else:
             for data in result:
                 if data:
                     response.write(data)
             if not response.sent:
                 response.write(b"")
-        self.connection.send(END_WELL)
+
+    def send_file(self, response, descriptor, offset):
+        """Sends the rest of a file, with its length, unless the application has told another one."""
+        length = max(os.fstat(descriptor).st_size - offset, 0)
+        response.head += length_of(response.head, length)[:-2]
+        response.write(b"")
+        self.connection.write_file(descriptor, offset, length)
+
+    def close(self, result, handler):
+        """Lets the application end its work. The response is what it is by now, whatever goes wrong."""
+        try:
+            result.close()
+        except BaseException as problem:
+            self.report(self.occurred(handler) + script.formatted(problem))
+
+    def report(self, text):
+        text = "mod_wsgi (pid=%d): %s\n" % (os.getpid(), text.rstrip("\n"))
+        self.connection.write(ERROR, text.encode("utf-8", "backslashreplace"))
 
     def occurred(self, handler):
         return "Exception occurred processing WSGI script '%s'.\n" % handler["file"]
 
     def fail(self, response, text, status):
         """Logs why there is no response, or no whole one."""
-        text = "mod_wsgi (pid=%d): %s\n" % (os.getpid(), text.rstrip("\n"))
-        self.connection.write(ERROR, text.encode("utf-8", "backslashreplace"))
+        self.report(text)
         if response.sent:
-            self.connection.end(status=1, error="the application failed in the middle of its response")
+            self.connection.end(b"", end_of(status=1, error="the application failed in the middle of its response"))
         else:
-            self.connection.write(OUTPUT, b"Status: %d\r\n\r\n" % status)
-            self.connection.end(status=0, http=status)
+            # Together: an end that came later would leave an empty page.
+            head = b"Status: %d\r\n\r\n" % status
+            self.connection.end(header(OUTPUT, len(head)) + head, end_of(status=0, http=status))

@@ -26,7 +26,7 @@ mod share;
 pub mod stats;
 mod throttle;
 
-pub use authorize::{Verdict, authorize, authorize_at};
+pub use authorize::{AUTHORIZER, Verdict, authorize, authorize_at};
 pub use call::{Head, RuntimeCall, StderrMessages};
 pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
 pub use filter::FilterData;

@@ -12,6 +12,7 @@ use super::remote::{RemoteCall, RemoteProtocol};
 use super::run::PoolCall;
 use crate::caller::Caller;
 use crate::env;
+use crate::protocol::Protocol;
 use crate::protocol::fastcgi::Role;
 use crate::response::{self, ResponseHeader};
 use crate::script::Script;
@@ -47,12 +48,13 @@ pub async fn authorize(
     request: &mut Request,
     caller: &Caller,
     class: &Class,
+    head: &Head,
     stderr: StderrMessages,
     variables: &[(&str, &str)],
 ) -> Verdict {
     request.before_programs().await;
     let handler_state = HandlerState::of(request);
-    let header = request_verdict(request, caller, class, stderr, variables).await;
+    let header = request_verdict(request, caller, class, head, stderr, variables).await;
     handler_state.verdict(request, caller, header)
 }
 
@@ -68,7 +70,7 @@ pub async fn authorize_at(
     request.before_programs().await;
     let handler_state = HandlerState::of(request);
     let kind = &server.kind();
-    let call = RemoteCall { caller, server, kind, protocol, head: &HEAD, stderr, attempt: None };
+    let call = RemoteCall { caller, server, kind, protocol, head: &AUTHORIZER, stderr, attempt: None };
     let header = request_verdict_at(request, call, variables).await;
     handler_state.verdict(request, caller, header)
 }
@@ -100,12 +102,13 @@ async fn request_verdict(
     request: &mut Request,
     caller: &Caller,
     class: &Class,
+    head: &Head,
     stderr: StderrMessages,
     variables: &[(&str, &str)],
 ) -> Result<ResponseHeader, u16> {
-    let bytes = request_bytes(request, variables, true).await?;
+    let bytes = request_bytes(request, head, variables, true).await?;
     // An authorizer only decides, so asking again is safe for any request.
-    let call = PoolCall { call: BackendCall { caller, head: &HEAD, stderr }, class, may_repeat: true, span: None };
+    let call = PoolCall { call: BackendCall { caller, head, stderr }, class, may_repeat: true, span: None };
     let script = call.begin(request, bytes).await?;
     read_response(request, script, caller).await
 }
@@ -115,22 +118,30 @@ async fn request_verdict_at(
     call: RemoteCall<'_>,
     variables: &[(&str, &str)],
 ) -> Result<ResponseHeader, u16> {
-    let bytes = request_bytes(request, variables, false).await?;
+    let bytes = request_bytes(request, call.head, variables, false).await?;
     let script = call.begin(request, bytes).await?;
     read_response(request, script, call.caller).await
 }
 
-const HEAD: Head = Head::FastCgi(Role::Authorizer);
+/// The head of a question to a FastCGI application.
+pub const AUTHORIZER: Head = Head::FastCgi(Role::Authorizer);
 
 /// The bytes to send to an application.
-async fn request_bytes(request: &mut Request, variables: &[(&str, &str)], keep: bool) -> Result<Vec<u8>, u16> {
+async fn request_bytes(
+    request: &mut Request,
+    head: &Head,
+    variables: &[(&str, &str)],
+    keep: bool,
+) -> Result<Vec<u8>, u16> {
     env::add(request).await;
-    WITHHELD.iter().for_each(|name| request.env.remove(name));
-    request.env.set("HTTP_CONNECTION", "close");
+    if head.protocol() == Protocol::FastCgi {
+        WITHHELD.iter().for_each(|name| request.env.remove(name));
+        request.env.set("HTTP_CONNECTION", "close");
+    }
     for (name, value) in variables {
         request.env.set(name.to_string(), value.to_string());
     }
-    HEAD.bytes(request, keep).map_err(|_| 500)
+    head.bytes(request, keep).map_err(|_| 500)
 }
 
 async fn read_response(request: &mut Request, script: Script, caller: &Caller) -> Result<ResponseHeader, u16> {

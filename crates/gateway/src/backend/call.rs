@@ -56,7 +56,11 @@ impl Head {
 
     /// Its bytes, for a connection that stays open after the request or not. `Err`: the request does not fit.
     pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
-        self.of_pairs(request, keep, env::pairs(&request.env))
+        let pairs = match self {
+            Head::Runtime(call) if call.keeps_names => env::pairs_as_set(&request.env),
+            _ => env::pairs(&request.env),
+        };
+        self.of_pairs(request, keep, pairs)
     }
 
     /// The bytes of a request with these variables.
@@ -69,7 +73,9 @@ impl Head {
         match self {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
             Head::Filter(_) => Ok(fastcgi::open(Role::Filter, keep, pairs)),
-            Head::Runtime(call) => script_runtime::open(call.pairs(), pairs),
+            Head::Runtime(call) => {
+                script_runtime::open(call.pairs(), pairs.into_iter().filter(|pair| call.passes(pair)))
+            }
             Head::Scgi => Ok(plain::scgi(request.body.length().unwrap_or(0), pairs)),
             Head::Uwsgi => plain::uwsgi(pairs),
         }
@@ -79,16 +85,36 @@ impl Head {
 /// A call of a handler in a runtime: the handler, and what it gets to know besides the environment
 /// (`docs/backend-protocol.md`).
 #[derive(Clone, Debug, Default)]
-pub struct RuntimeCall(Vec<(&'static str, Vec<u8>)>);
+pub struct RuntimeCall {
+    fields: Vec<(&'static str, Vec<u8>)>,
+    /// Variables that the environment leaves out.
+    withheld: &'static [&'static str],
+    /// Whether names such as `app.key` stay as they are.
+    keeps_names: bool,
+}
 
 impl RuntimeCall {
     /// Adds a text. A name may occur several times.
     pub fn add(&mut self, name: &'static str, text: &str) {
-        self.0.push((name, to_bytes(text).into_owned()));
+        self.fields.push((name, to_bytes(text).into_owned()));
+    }
+
+    /// Leaves these variables out of the environment.
+    pub fn withhold(&mut self, names: &'static [&'static str]) {
+        self.withheld = names;
+    }
+
+    /// Leaves the names of variables as they are, even if no process could have such ones.
+    pub fn keep_names(&mut self) {
+        self.keeps_names = true;
+    }
+
+    fn passes(&self, pair: &env::Pair<'_>) -> bool {
+        !self.withheld.iter().any(|name| name.as_bytes() == &*pair.0)
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, text)| (name.as_bytes(), &text[..]))
+        self.fields.iter().map(|(name, text)| (name.as_bytes(), &text[..]))
     }
 }
 

@@ -11,7 +11,8 @@ macro_rules! module {
 }
 
 /// Every file of `python/`: its module and its text, each behind those that it imports.
-const MODULES: &[(&str, &str)] = &[module!("frames"), module!("script"), module!("wsgi"), module!("serve")];
+const MODULES: &[(&str, &str)] =
+    &[module!("frames"), module!("log"), module!("script"), module!("access"), module!("wsgi"), module!("serve")];
 
 /// Makes a module of each text, then runs the process.
 const BEGIN: &str = "import sys, types\nfor name, text in (\n";

@@ -178,7 +178,10 @@ async fn send(request: &mut Request, mut script: Script, header: ResponseHeader,
     let promised = length.and_then(|text| text.trim().parse().ok());
     // A response that is already complete has a length, and ranges. An empty one to HEAD does not tell the length for
     // GET.
-    let whole = promised.is_none() && script.complete(request, MOMENT).await;
+    let whole = match promised {
+        None => script.complete(request, MOMENT).await,
+        Some(length) => script.has_ended() && script.output.len() as u64 == length,
+    };
     if whole && !(request.data.header_only && script.output.is_empty()) {
         return HandlerResult::Body(Body::Bytes(std::mem::take(&mut script.output).into()));
     }

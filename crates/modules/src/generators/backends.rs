@@ -16,7 +16,7 @@ use sys::cred::Identity;
 use sys::local::SocketKind;
 use sys::process::Pid;
 
-use super::fastcgi_classes;
+use super::{fastcgi_classes, mod_wsgi};
 use crate::derived::Derived;
 
 /// The helper process of all modules that have backends.
@@ -48,7 +48,8 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
         make_directory(&directory, children, privileged)?;
         let owner = children.map(|identity| (identity.uid, identity.gid));
         let socket = Socket::open(directory.join("manager"), owner, SocketKind::Packets)?;
-        Manager::open(socket, directory.clone(), users, fastcgi_classes::standing(server))
+        let standing = [fastcgi_classes::standing(server), mod_wsgi::standing(server)].concat();
+        Manager::open(socket, directory.clone(), users, standing)
     };
     let manager = open().map_err(|error| {
         format!(

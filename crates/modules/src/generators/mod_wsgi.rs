@@ -2,27 +2,32 @@
 //!
 //! <https://modwsgi.readthedocs.io/>; docs/python.md lists the differences. There is no interpreter in the server's own
 //! processes: each application has processes to itself, whether a `WSGIDaemonProcess` says how many or not. They run
-//! `python/`, which speaks the [protocol of runtimes](../../../docs/backend-protocol.md).
+//! `python/`, which speaks the protocol of docs/backend-protocol.md.
 
+mod access;
 mod alias;
 mod daemon;
+mod import;
 mod pool;
+mod settings;
 
 use conf::directive::Args::{Flag, Raw, Take1, Words};
-use conf::{Allowed, Cmd, Directive, Level, Listed, ModuleInfo, Outcome, Refusal, Setting, on_or_off, row, settings};
+use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, on_or_off, row};
+use gateway::Caller;
 use gateway::backend::{Head, respond};
-use gateway::{Caller, StderrMessages, TimeoutMessage};
-use server::PhaseHook::Now;
+use server::PhaseHook::{Later, Now};
 use server::core::CoreServer;
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
-use self::alias::ScriptAlias;
-use self::daemon::DaemonProcess;
+pub(super) use self::import::standing;
 use self::pool::Application;
+use self::settings::{
+    CALLABLE, CHUNKED, ERROR_OVERRIDE, FORK, HANDLER, MapHead, NO_BYTECODE, PASS_AUTHORIZATION, RELOADING, RESTRICTED,
+    SENDFILE, STDERR, TIMEOUT_MESSAGE, WsgiDir, WsgiServer,
+};
 use super::backends;
 use super::obstacle::Obstacle;
 use crate::loggers::mod_log_config::accounts_for_scripts;
-use crate::mappers::mod_alias::list::List;
 
 pub(crate) static MODULE: Module = Module {
     info: ModuleInfo { id: "wsgi_module", source: "mod_wsgi.c", linked: false, directives: DIRECTIVES },
@@ -32,15 +37,18 @@ pub(crate) static MODULE: Module = Module {
         Hook::Check(daemon::check),
         Hook::Preflight(backends::preflight),
         Hook::HelperProcess(&backends::MANAGER),
-        // As in mod_wsgi, its aliases come before those of mod_alias.
-        Hook::Phase(Phase::Translate, Order::First, Now(alias::translate)),
+        // As in mod_wsgi, after mod_alias: an application at the root leaves `Alias /static` alone.
+        Hook::Phase(Phase::Translate, Order::AfterMiddle(0), Now(alias::translate)),
+        Hook::Phase(
+            Phase::AccessChecker,
+            Order::Middle,
+            Later { claims: access::is_asked, run: |request| Box::pin(access::check_access(request)) },
+        ),
+        Hook::Authn(&access::PASSWORDS),
+        Hook::Authz(&access::GROUPS),
         Hook::Handler(Order::Middle, SCRIPTS),
     ],
 };
-
-const HANDLER: &str = "wsgi-script";
-/// The handler that forks a process which has loaded the script: no handler of mod_wsgi.
-const FORK: &str = "python-fork";
 
 const SCRIPTS: Handler = Handler::Later {
     claims: |request| matches!(request.handler_name(), Some(HANDLER | FORK)),
@@ -57,15 +65,6 @@ const FILEINFO: Allowed = Allowed::FILEINFO;
 const NO_INTERPRETER: &str = "Python runs in processes of its own.";
 const OWN_SOCKETS: &str = "The process manager keeps its sockets where no other process can reach them.";
 
-static TIMEOUT_MESSAGE: TimeoutMessage = TimeoutMessage {
-    text: |request, _| {
-        format!("Timeout when reading response headers from daemon process: {}", request.mapped.filename)
-    },
-    level: Level::Error,
-};
-
-const STDERR: StderrMessages = StderrMessages { text: |_, line| line.to_string(), level: |_| Some(Level::Error) };
-
 /// A row of a directive with a flag that has no effect here.
 const fn ignored(
     name: &'static str,
@@ -79,12 +78,16 @@ const fn ignored(
 
 /// The row of a script that mod_wsgi runs in another place than the handler.
 const fn inside(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
-    row(name, allowed, Raw(refuse), "", help).differs("An error: only applications run in Python here.")
+    row(name, allowed, Raw(refuse), "", help)
+        .differs("An error: only applications and checks of access run in Python here.")
 }
 
 fn refuse(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
-    Err(format!("{} is not available: Tsubame runs applications in Python, and no checks of access", cmd.node.name)
-        .into())
+    Err(format!(
+        "{} is not available: Tsubame runs applications in Python, and scripts that check access",
+        cmd.node.name
+    )
+    .into())
 }
 
 #[rustfmt::skip]
@@ -114,99 +117,27 @@ const DIRECTIVES: &[Directive] = &[
     row("WSGIProcessGroup", ANY, Take1(|c, v| c.set(|d: &mut WsgiDir| &mut d.process_group, v.to_string())), "%{GLOBAL}", "Name of the WSGI process group."),
     row("WSGIApplicationGroup", ANY, Take1(|c, v| c.set(|d: &mut WsgiDir| &mut d.application_group, v.to_string())), "%{RESOURCE}", "Application interpreter group."),
     row("WSGICallableObject", FILEINFO, Take1(|c, v| c.set(|d: &mut WsgiDir| &mut d.callable, v.to_string())), CALLABLE, "Name of entry point in WSGI script file."),
-    inside("WSGIImportScript", SERVER, "Location of WSGI import script."),
+    row("WSGIImportScript", SERVER, Raw(import::add), "", "Location of WSGI import script.").differs("The processes of the script start with the server if it is in a group of processes; all processes of its group load it."),
     inside("WSGIDispatchScript", ANY, "Location of WSGI dispatch script."),
     ignored("WSGIPassApacheRequest", ANY, "Off", NO_INTERPRETER, "Enable/Disable Apache request object."),
     row("WSGIPassAuthorization", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.pass_authorization, on)), on_or_off(PASS_AUTHORIZATION), "Enable/Disable WSGI authorization."),
     row("WSGIScriptReloading", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.reloading, on)), on_or_off(RELOADING), "Enable/Disable script reloading mechanism.").differs("A changed script always gets new processes."),
-    ignored("WSGIErrorOverride", FILEINFO, "Off", "Responses of applications with an error are theirs.", "Enable/Disable overriding of error pages."),
+    row("WSGIErrorOverride", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.error_override, on)), on_or_off(ERROR_OVERRIDE), "Enable/Disable overriding of error pages."),
     row("WSGIChunkedRequest", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.chunked, on)), on_or_off(CHUNKED), "Enable/Disable support for chunked requests."),
     row("WSGIMapHEADToGET", FILEINFO, Take1(set_map_head), "Auto", "Enable/Disable mapping of HEAD to GET.").differs("Auto is Off: no filter of the server needs the body of a response to HEAD."),
     ignored("WSGIIgnoreActivity", FILEINFO, "Off", "Every request counts as activity.", "Enable/Disable reset of inactvity timeout."),
     inside("WSGITrustedProxyHeaders", FILEINFO, "Specify a list of trusted proxy headers."),
     inside("WSGITrustedProxies", FILEINFO, "Specify a list of trusted proxies."),
     row("WSGIEnableSendfile", FILEINFO, Flag(|c, on| c.set(|d: &mut WsgiDir| &mut d.sendfile, on)), on_or_off(SENDFILE), "Enable/Disable support for kernel sendfile.").differs("The kernel copies files that applications return with wsgi.file_wrapper in any case."),
-    inside("WSGIAccessScript", Allowed::IN_SECTION, "Location of WSGI host access script file."),
-    inside("WSGIAuthUserScript", Allowed::IN_SECTION, "Location of WSGI user auth script file."),
-    inside("WSGIAuthGroupScript", Allowed::IN_SECTION, "Location of WSGI group auth script file."),
-    inside("WSGIGroupAuthoritative", Allowed::IN_SECTION, "Enable/Disable as being authoritative on groups."),
+    row("WSGIAccessScript", Allowed::IN_SECTION, Raw(|c, line| access::set(c, line, |s| &mut s.access)), "", "Location of WSGI host access script file."),
+    row("WSGIAuthUserScript", Allowed::IN_SECTION, Raw(|c, line| access::set(c, line, |s| &mut s.users)), "", "Location of WSGI user auth script file.").differs("For AuthType Basic; with Digest it is an error."),
+    row("WSGIAuthGroupScript", Allowed::IN_SECTION, Raw(|c, line| access::set(c, line, |s| &mut s.groups)), "", "Location of WSGI group auth script file."),
+    ignored("WSGIGroupAuthoritative", Allowed::IN_SECTION, "On", "Require decides what a refusal means, as in mod_wsgi for Apache 2.4.", "Enable/Disable as being authoritative on groups."),
     inside("WSGIHandlerScript", ANY, "Location of WSGI handler script file."),
     ignored("WSGIServerMetrics", SERVER, "Off", NO_INTERPRETER, "Enabled/Disable access to server metrics."),
     ignored("WSGINewRelicConfigFile", SERVER, "", NO_INTERPRETER, "New Relic monitoring agent configuration file."),
     ignored("WSGINewRelicEnvironment", SERVER, "", NO_INTERPRETER, "New Relic monitoring agent environment."),
 ];
-
-const CALLABLE: &str = "application";
-const NO_BYTECODE: bool = false;
-const RESTRICTED: bool = false;
-const PASS_AUTHORIZATION: bool = false;
-const RELOADING: bool = true;
-const CHUNKED: bool = false;
-const SENDFILE: bool = false;
-
-/// Whether applications see HEAD as GET.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MapHead {
-    On,
-    Off,
-}
-
-const MAP_HEAD: MapHead = MapHead::Off;
-
-settings! {
-    /// The module's settings of a server.
-    pub struct WsgiServer {
-        aliases: List<ScriptAlias>,
-        groups: conf::Keyed<String, DaemonProcess>,
-        python_home: Setting<String>,
-        python_path: Setting<String>,
-        eggs: Setting<String>,
-        optimize: Setting<u8>,
-        seed: Setting<String>,
-        warnings: Listed<String>,
-        no_bytecode: Setting<bool> = NO_BYTECODE,
-        restricted: Setting<bool> = RESTRICTED,
-    }
-}
-
-settings! {
-    /// The module's settings of a section.
-    pub struct WsgiDir {
-        process_group: Setting<String>,
-        application_group: Setting<String>,
-        callable: Setting<String>,
-        /// The groups that may be chosen; unset: any.
-        allowed: Setting<Vec<String>>,
-        pass_authorization: Setting<bool> = PASS_AUTHORIZATION,
-        reloading: Setting<bool> = RELOADING,
-        chunked: Setting<bool> = CHUNKED,
-        sendfile: Setting<bool> = SENDFILE,
-        map_head: Setting<MapHead> = MAP_HEAD,
-    }
-}
-
-impl WsgiServer {
-    /// The switches of python's command line.
-    fn switches(&self) -> Vec<String> {
-        let mut switches = Vec::new();
-        if self.no_bytecode() {
-            switches.push("-B".into());
-        }
-        match self.optimize.get() {
-            Some(1) => switches.push("-O".into()),
-            Some(2) => switches.push("-OO".into()),
-            _ => {}
-        }
-        self.warnings.iter().for_each(|warning| switches.push(format!("-W{warning}")));
-        switches
-    }
-
-    /// Variables that python reads.
-    fn environment(&self) -> Vec<(&'static str, String)> {
-        let variables = [("PYTHONHASHSEED", &self.seed), ("PYTHON_EGG_CACHE", &self.eggs)];
-        variables.into_iter().filter_map(|(name, value)| Some((name, value.get()?.clone()))).collect()
-    }
-}
 
 fn add_warning(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
     cmd.server_push(|s: &mut WsgiServer| &mut s.warnings, value.to_string())
@@ -314,17 +245,26 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             request.log("wsgi", Level::Error, format!("no file has the name {}", request.mapped.filename));
             return HandlerResult::Status(500);
         };
-        let call = application.call(request, daemon);
+        let call = application.call(request, daemon, "wsgi", &request.mapped.filename);
         if request.dir::<WsgiDir>().pass_authorization()
             && let Some(value) = request.header("Authorization").map(String::from)
         {
             request.env.set("HTTP_AUTHORIZATION", value);
         }
+        // Applications count on it, whether there is one or not.
+        request.env.set("PATH_INFO", request.mapped.path_info.clone());
         let caller = Caller {
             as_is: true,
+            trusts_length: true,
             accounts: accounts_for_scripts(request),
             ..Caller::new("wsgi", &TIMEOUT_MESSAGE, timeout)
         };
-        respond(request, caller, &class, &Head::Runtime(call), STDERR).await
+        let result = respond(request, caller, &class, &Head::Runtime(call), STDERR).await;
+        match (result, request.response.status()) {
+            (HandlerResult::Body(_), status @ 400..600) if request.dir::<WsgiDir>().error_override() => {
+                HandlerResult::Status(status)
+            }
+            (result, _) => result,
+        }
     })
 }

@@ -1,4 +1,4 @@
-//! Scripts and applications: CGI, FastCGI, SCGI, uwsgi, Perl and PHP.
+//! Scripts and applications: CGI, FastCGI, SCGI, uwsgi, Perl, PHP and Python.
 
 pub mod admission;
 pub mod applications;
@@ -23,3 +23,5 @@ pub mod replaced;
 pub mod script_ends;
 pub mod script_log_same_as_apache;
 pub mod suexec;
+pub mod wsgi;
+pub mod wsgi_same_as_apache;

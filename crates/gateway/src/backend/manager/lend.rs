@@ -38,7 +38,7 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
         let Some((index, granted)) = get(&shared, &connection, version, class).await else { return };
         request = match granted {
             Granted::Backend { number, socket, grant } => {
-                lend(&shared, &connection, &mut packet, &Lent { index, number, socket, grant }).await
+                lend(&shared, &connection, &mut packet, Lent { index, number, socket, grant }).await
             }
             Granted::Refused { status, why } => {
                 match sys::local::send(connection.get_ref(), &FromManager::Refused { status, why }.encode(), &[]) {
@@ -105,16 +105,18 @@ struct Lent {
 }
 
 /// Lends a backend to the child at the other end for as long as it needs it. Returns the child's next message.
-async fn lend(shared: &Arc<Shared>, connection: &Watched, packet: &mut [u8], lent: &Lent) -> io::Result<usize> {
-    let Lent { index, number, grant, .. } = *lent;
+async fn lend(shared: &Arc<Shared>, connection: &Watched, packet: &mut [u8], lent: Lent) -> io::Result<usize> {
+    let Lent { index, number, grant, .. } = lent;
     let next =
         match sys::local::send(connection.get_ref(), &FromManager::Granted(grant).encode(), &[lent.socket.as_fd()]) {
-            Ok(_) => next_message(shared, connection, packet, lent).await,
+            Ok(_) => next_message(shared, connection, packet, &lent).await,
             Err(error) => Err(error),
         };
     let message = next.as_ref().ok().and_then(|length| FromChild::decode(&packet[..*length]));
     if let Some(FromChild::Done(outcome)) = message {
         give_back(shared, index, number, grant.lease, &outcome);
+        // If only this request had the connection, the backend learns now that nobody reads it any more.
+        drop(lent);
         return receive(connection, packet).await;
     }
     // The child has gone or asks again, and does not need the lease any more that it may have kept.

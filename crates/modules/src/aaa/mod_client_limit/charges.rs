@@ -14,7 +14,7 @@ use super::table::CLIENTS_OF_SERVER;
 pub(super) const LOGINS: &str = "client-limit-logins";
 pub(super) const BYTES: &str = "client-limit-bytes";
 
-/// The note with the bytes that were counted before they were sent.
+/// The note with the bytes that were counted before they were sent, and the store's failures until then.
 const RESERVED: &str = "client-limit-reserved";
 
 /// Whether a request with credentials is refused, whatever page is sent instead.
@@ -39,18 +39,27 @@ pub(super) fn reserve_bytes(request: &mut Request, body: Body) -> Body {
     if is_counted && !request.is_hypothetical() && !request.is_subrequest() {
         let length = body.length().filter(|_| !request.data.header_only && request.response.status() != 429);
         let length = length.and_then(|length| i64::try_from(length).ok()).unwrap_or(0);
+        let failures = store::failures();
         charge_bytes(request, length, reserved_in_store(length));
-        request.notes.set(RESERVED, length.to_string());
+        request.notes.set(RESERVED, format!("{length} {failures}"));
     }
     body
 }
 
 /// Counts what was sent. Being refused costs nothing.
 pub(super) fn count_bytes(request: &mut Request) {
-    let reserved: i64 = request.notes.get(RESERVED).and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let noted = request.notes.get(RESERVED).and_then(|note| note.split_once(' '));
+    let (reserved, failures): (i64, u64) =
+        noted.and_then(|(length, failures)| Some((length.parse().ok()?, failures.parse().ok()?))).unwrap_or_default();
     let is_refused = request.response.status() == 429;
     let sent = if is_refused { 0 } else { i64::try_from(request.account.sent.bytes).unwrap_or(i64::MAX) };
-    charge_bytes(request, sent - reserved, sent - reserved_in_store(reserved));
+    // If the store may not have heard of the reservation, nothing is given back that was perhaps never taken.
+    let shared = match reserved_in_store(reserved) {
+        0 => sent,
+        _ if store::failures() != failures => 0,
+        reserved => sent - reserved,
+    };
+    charge_bytes(request, sent - reserved, shared);
 }
 
 /// How much of a response's length is counted in the store when it begins: a short one is over soon, and the store hears of it once.

@@ -3,6 +3,8 @@
 //! The table of this server is asked first. What it refuses, the store would refuse too, and never hears of; and when the store is out of
 //! reach, the table goes on limiting.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use server::Request;
@@ -61,10 +63,26 @@ pub(super) fn tell(request: &Request, debits: Vec<Debit>) {
     /// How many are under way at once: a slow store leaves room for other errands.
     static TELLING: Slots = Slots::new(8);
     let Some(store) = store(request).filter(|_| !debits.is_empty()) else { return };
-    let Some(slot) = TELLING.take() else { return };
-    server::begin_errand(async move {
+    let Some(slot) = TELLING.take() else {
+        FAILURES.fetch_add(1, Relaxed);
+        return;
+    };
+    let has_begun = server::begin_errand(async move {
         let _slot = slot;
         // The next request that asks the store complains about it.
-        let _ = store.debit(&debits).await;
+        if store.debit(&debits).await.is_err() {
+            FAILURES.fetch_add(1, Relaxed);
+        }
     });
+    if !has_begun {
+        FAILURES.fetch_add(1, Relaxed);
+    }
+}
+
+/// How often this process could not tell the store something.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// How often this process could not tell the store something: a number that only grows.
+pub(super) fn failures() -> u64 {
+    FAILURES.load(Relaxed)
 }

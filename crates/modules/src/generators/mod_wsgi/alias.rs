@@ -6,29 +6,16 @@ use conf::{Cmd, Outcome, Refusal};
 use server::paths::MAPPED_MAX;
 use server::{Flow, Request};
 
-use super::{HANDLER, WsgiServer};
+use super::settings::{APPLICATION_GROUP, CALLABLE_OBJECT, HANDLER, MOUNT, PROCESS_GROUP, ScriptAlias, WsgiServer};
 use crate::mappers::mod_alias::file_path;
 use crate::mappers::mod_alias::list::Matcher;
 
-/// The names of notes, as in mod_wsgi: what an alias says of the group of its script.
-pub(super) const PROCESS_GROUP: &str = "mod_wsgi.process_group";
-pub(super) const APPLICATION_GROUP: &str = "mod_wsgi.application_group";
-pub(super) const CALLABLE: &str = "mod_wsgi.callable_object";
 /// The note of a request that an alias leads to its script, which then needs no `ExecCGI`.
 const ALIASED: &str = "alias-forced-type";
 
-/// A script, and what the alias says of it.
-#[derive(Clone, Debug)]
-pub(super) struct ScriptAlias {
-    /// The file, or the text that makes one of a pattern's groups.
-    file: String,
-    /// Notes for the request.
-    notes: Vec<(&'static str, String)>,
-}
-
 /// The options of the line, and the notes they set.
 const OPTIONS: [(&str, &str); 3] =
-    [("process-group", PROCESS_GROUP), ("application-group", APPLICATION_GROUP), ("callable-object", CALLABLE)];
+    [("process-group", PROCESS_GROUP), ("application-group", APPLICATION_GROUP), ("callable-object", CALLABLE_OBJECT)];
 
 pub(super) fn add(cmd: &mut Cmd<'_>, line: &str, pattern: bool) -> Outcome {
     let words = words(line);
@@ -69,17 +56,23 @@ pub(super) fn translate(request: &mut Request) -> Flow {
         Ok(Some(found)) => found,
     };
     let path = match &line.matcher {
+        // The root is the application's first slash, too.
+        Matcher::Prefix(prefix) if prefix == "/" => format!("{}{}", line.then.file, request.data.uri),
         Matcher::Prefix(_) => format!("{}{}", line.then.file, &request.data.uri[length..]),
         Matcher::Pattern(_) => {
             let mut path = String::new();
             match substitute(&mut path, &line.then.file, &request.data.uri, &captures, server::TEXT_MAX) {
                 Err(why) => return request.undecided("wsgi", &why, &line.origin),
-                Ok(()) => path,
+                // What the pattern leaves of the path follows the script, as it follows a prefix.
+                Ok(()) => path + captures.span(0).and_then(|all| request.data.uri.get(all.end..)).unwrap_or_default(),
             }
         }
     };
     if path.len() > MAPPED_MAX {
         return request.cannot_map();
+    }
+    if let Matcher::Prefix(prefix) = &line.matcher {
+        request.notes.set(MOUNT, prefix.clone());
     }
     request.mapped.handler = Some(HANDLER.into());
     request.notes.set(ALIASED, HANDLER);

@@ -7,66 +7,7 @@ use conf::{Cmd, Context, Error, Outcome, Refusal};
 use server::Draft;
 use server::settings::user::identity;
 
-use super::WsgiServer;
-
-/// The processes of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DaemonProcess {
-    /// How many processes; `None`: one, and applications are told that they are alone.
-    pub(super) processes: Option<u64>,
-    /// How many requests a process serves at once.
-    pub(super) threads: u64,
-    /// The number of requests after which a process is replaced.
-    pub(super) requests: Option<u64>,
-    /// How long a process may be without a request.
-    pub(super) inactivity: Option<Duration>,
-    /// How long a request may take.
-    pub(super) request: Option<Duration>,
-    /// How long a process lives.
-    pub(super) restart: Option<Duration>,
-    /// How long a request waits for a process.
-    pub(super) queue: Option<Duration>,
-    /// How long a process may be silent.
-    pub(super) socket: Option<Duration>,
-    /// How many requests may wait.
-    pub(super) backlog: u64,
-    /// The limit of a process's memory, in bytes.
-    pub(super) memory: Option<u64>,
-    /// The working directory.
-    pub(super) home: Option<String>,
-    /// The prefix of Python's installation, such as a virtual environment.
-    pub(super) python_home: Option<String>,
-    /// Further arguments of the runtime, `NAME=VALUE`.
-    pub(super) arguments: Vec<String>,
-    /// Variables of the processes' environment.
-    pub(super) environment: Vec<(&'static str, String)>,
-    /// The numbers of its user and group, if it names any.
-    pub(super) user: Option<u32>,
-    pub(super) group: Option<u32>,
-}
-
-impl Default for DaemonProcess {
-    fn default() -> DaemonProcess {
-        DaemonProcess {
-            processes: None,
-            threads: 15,
-            requests: None,
-            inactivity: None,
-            request: None,
-            restart: None,
-            queue: None,
-            socket: None,
-            backlog: 100,
-            memory: None,
-            home: None,
-            python_home: None,
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            user: None,
-            group: None,
-        }
-    }
-}
+use super::settings::{DaemonProcess, WsgiServer};
 
 /// What an option does with its value. `Err`: the value is none; mod_wsgi's word for what it should have been.
 type SetOption = fn(&mut DaemonProcess, &Cmd<'_>, &str) -> Result<(), String>;

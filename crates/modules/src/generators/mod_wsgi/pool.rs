@@ -6,16 +6,21 @@ use std::time::Duration;
 use gateway::Environment;
 use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, RuntimeCall};
 use http::text::to_bytes;
-use server::Request;
+use server::{Request, VirtualHost};
 
-use super::alias::{APPLICATION_GROUP, CALLABLE, PROCESS_GROUP};
-use super::daemon::DaemonProcess;
-use super::{MapHead, WsgiDir, WsgiServer};
+use super::settings::{
+    APPLICATION_GROUP, CALLABLE, CALLABLE_OBJECT, DaemonProcess, FORK, MOUNT, MapHead, PROCESS_GROUP, WsgiDir,
+    WsgiServer,
+};
 
 /// The system's python.
 const PYTHON: &str = "/usr/bin/python3";
 /// The part of the server's own environment that processes inherit.
 const INHERITED: [&str; 4] = ["LANG", "LC_ALL", "TZ", "PYTHONPATH"];
+/// Variables of the server's own process, which applications of mod_wsgi do not see.
+const WITHHELD: &[&str] = &["PATH", "LD_LIBRARY_PATH", "TZ"];
+/// The application group of a script that no line names one for: each place that it is mounted at.
+const RESOURCE: &str = "%{RESOURCE}";
 /// How long a process without a group is kept while no request needs it.
 const IDLE: Duration = Duration::from_secs(600);
 /// There are at least this many processes for each application without a group, if requests need them.
@@ -30,9 +35,11 @@ pub(super) struct Application {
     /// Empty: no group of `WSGIDaemonProcess`.
     pub(super) process_group: String,
     pub(super) application_group: String,
-    callable: String,
+    /// The application group as far as the configuration names it. Each has processes of its own, so no client can invent one.
+    pub(super) pool: String,
+    pub(super) callable: String,
     /// Each request runs in a copy of one process that has loaded the script.
-    forks: bool,
+    pub(super) forks: bool,
 }
 
 impl Application {
@@ -41,12 +48,24 @@ impl Application {
         let noted = |note: &str| request.notes.get(note).map(str::to_string);
         let process_group = noted(PROCESS_GROUP).or_else(|| dir.process_group.get().cloned()).unwrap_or_default();
         let application_group = noted(APPLICATION_GROUP).or_else(|| dir.application_group.get().cloned());
-        let forks = request.handler_name() == Some(super::FORK);
+        let forks = request.handler_name() == Some(FORK);
         Application {
             process_group: if forks { String::new() } else { named(request, &process_group) },
-            application_group: named(request, application_group.as_deref().unwrap_or("%{RESOURCE}")),
+            application_group: named(request, application_group.as_deref().unwrap_or(RESOURCE)),
+            pool: configured(request, application_group.as_deref().unwrap_or(RESOURCE)),
             forks,
-            callable: noted(CALLABLE).or_else(|| dir.callable.get().cloned()).unwrap_or_else(|| super::CALLABLE.into()),
+            callable: noted(CALLABLE_OBJECT).or_else(|| dir.callable.get().cloned()).unwrap_or_else(|| CALLABLE.into()),
+        }
+    }
+
+    /// The one of a script outside of all process groups.
+    pub(super) fn of_script(request: &Request, application_group: &str) -> Application {
+        Application {
+            process_group: String::new(),
+            application_group: named(request, application_group),
+            pool: configured(request, application_group),
+            callable: String::new(),
+            forks: false,
         }
     }
 
@@ -59,59 +78,82 @@ impl Application {
     }
 
     /// What its processes get to know: the same for all of its requests.
-    pub(super) fn call(&self, request: &Request, daemon: Option<&DaemonProcess>) -> RuntimeCall {
+    /// `handler`: `wsgi`, or the function of a script that decides about access.
+    pub(super) fn call(
+        &self,
+        request: &Request,
+        daemon: Option<&DaemonProcess>,
+        handler: &str,
+        file: &str,
+    ) -> RuntimeCall {
         let dir = request.dir::<WsgiDir>();
         let flag = |on: bool| if on { "1" } else { "0" };
         let mut call = RuntimeCall::default();
-        call.add("handler", "wsgi");
-        call.add("file", &request.mapped.filename);
+        call.withhold(WITHHELD);
+        call.keep_names();
+        call.add("handler", handler);
+        call.add("file", file);
         call.add("callable", &self.callable);
         call.add("process_group", &self.process_group);
         call.add("application_group", &self.application_group);
         call.add("processes", if daemon.is_some_and(|daemon| daemon.processes.is_none()) { "1" } else { "" });
         call.add("reloading", flag(dir.reloading()));
         call.add("sendfile", flag(dir.sendfile()));
+        let local = request.local();
+        call.add("listener_host", &local.ip().to_string());
+        call.add("listener_port", &local.port().to_string());
         call.add("head", if dir.map_head() == MapHead::On { "get" } else { "" });
         call
     }
 
     /// The class of its processes. `None`: no file can have such a name.
     pub(super) fn class(&self, request: &Request, daemon: Option<&DaemonProcess>) -> Option<Class> {
-        let server = request.host::<WsgiServer>();
-        let default = DaemonProcess { threads: 1, ..DaemonProcess::default() };
-        let options = daemon.unwrap_or(&default);
-        let home = options.python_home.as_ref().or(server.python_home.get());
-        let python = home.map_or_else(|| PYTHON.to_string(), |home| format!("{home}/bin/python3"));
-        let mut arguments = server.switches();
-        let mode = if self.forks { "fork" } else { "wsgi" };
-        arguments.extend([Runtime::PATH.to_string(), mode.to_string(), format!("threads={}", options.threads)]);
-        if self.forks {
-            arguments.extend([format!("preload={}", request.mapped.filename), format!("callable={}", self.callable)]);
-        }
-        arguments.extend(options.arguments.iter().cloned());
-        if let Some(path) = server.python_path.get() {
-            arguments.push(format!("python-path={path}"));
-        }
-        let directory = options.home.as_deref().unwrap_or("/");
-        let program = Program::new(&python, &arguments, environment(server, options)?, directory, None)?;
-        let program = program.with_runtime(Runtime::Python).limited_for(request);
+        let class = self.class_of(request.vhost, &request.mapped.filename, daemon)?;
+        let program = class.program.limited_for(request);
         // A changed script ends the processes that have run the old one.
         let reloads = request.dir::<WsgiDir>().reloading();
         let program = match request.mapped.stat.filter(|_| reloads) {
             Some(meta) => program.of_file(&meta),
             None => program,
         };
+        Some(Class { program, ..class })
+    }
+
+    /// The class of the processes that run a file, as long as no section says more of it.
+    pub(super) fn class_of(&self, host: &VirtualHost, file: &str, daemon: Option<&DaemonProcess>) -> Option<Class> {
+        let server = host.settings.get::<WsgiServer>();
+        let default = DaemonProcess { threads: 1, ..DaemonProcess::default() };
+        let options = daemon.unwrap_or(&default);
+        let home = options.python_home.as_ref().or(server.python_home.get());
+        let python = home.map_or_else(|| PYTHON.to_string(), |home| format!("{home}/bin/python3"));
+        let mut arguments = server.switches();
+        let copies = COPIES * sys::affinity::processors() as u64;
+        let (mode, threads) = if self.forks { ("fork", copies) } else { ("wsgi", options.threads) };
+        arguments.extend([Runtime::PATH.to_string(), mode.to_string(), format!("threads={threads}")]);
+        if self.forks {
+            arguments.push(format!("import={file}"));
+        }
+        arguments.extend(options.arguments.iter().cloned());
+        if let Some(path) = server.python_path.get() {
+            arguments.push(format!("python-path={path}"));
+        }
+        let imports =
+            server.imports.iter().filter(|import| import.concerns(&self.process_group, &self.application_group));
+        arguments.extend(imports.map(|import| format!("import={}", import.file)));
+        let directory = options.home.as_deref().unwrap_or("/");
+        let program = Program::new(&python, &arguments, environment(server, options)?, directory, None)?;
+        let program = program.with_runtime(Runtime::Python);
         Some(Class {
             name: match self.forks {
-                true => format!("{} {}", super::FORK, request.mapped.filename),
-                false => format!("wsgi {}|{}", self.process_group, self.application_group),
+                true => format!("{FORK} {file}"),
+                // Two scripts in one process would end each other's processes when one of them changes.
+                false => format!("wsgi {}|{} {file}", self.process_group, self.pool),
             },
             module: "wsgi".into(),
-            host: request.vhost.name.clone(),
+            host: host.name.clone(),
             protocol: Head::Runtime(RuntimeCall::default()).protocol(),
-            concurrency: match options.threads {
-                _ if self.forks => Concurrency::Many(COPIES * sys::affinity::processors() as u64),
-                1 => Concurrency::One,
+            concurrency: match threads {
+                1 if !self.forks => Concurrency::One,
                 threads => Concurrency::Many(threads),
             },
             program,
@@ -127,7 +169,8 @@ impl Application {
             None => PoolSettings { max: (2 * sys::affinity::processors() as u64).max(EMBEDDED), ..idle },
             Some(daemon) => PoolSettings {
                 max: daemon.processes.unwrap_or(1),
-                min: daemon.processes.unwrap_or(1),
+                // Those that end for want of requests would start again at once.
+                min: if daemon.inactivity.is_some() { 0 } else { daemon.processes.unwrap_or(1) },
                 idle: daemon.inactivity,
                 lifetime: daemon.restart,
                 requests: daemon.requests,
@@ -162,20 +205,31 @@ fn named(request: &Request, name: &str) -> String {
     let Some(variable) = name.strip_prefix("%{").and_then(|rest| rest.strip_suffix('}')) else {
         return name.to_string();
     };
-    let host = || request.server_name().into_owned();
-    let server = || match request.server_port() {
-        80 | 443 => host(),
-        port => format!("{}:{port}", host()),
+    let with_port = |host: &str| match request.server_port() {
+        80 | 443 => host.to_string(),
+        port => format!("{host}:{port}"),
     };
+    let server = || with_port(&request.vhost.name);
     match variable {
         "GLOBAL" => String::new(),
         "RESOURCE" => format!("{}|{}", server(), mount_point(request)),
         "SERVER" => server(),
-        "HOST" => host(),
-        _ => match variable.strip_prefix("ENV:") {
-            Some(name) => request.env.get(name).unwrap_or_default().to_string(),
+        "HOST" => with_port(request.data.hostname.as_deref().unwrap_or_default()),
+        _ => match variable.strip_prefix("ENV:").and_then(|name| request.notes.get(name).or(request.env.get(name))) {
+            // As in mod_wsgi, once: a variable that names a variable would have no end.
+            Some(value) if !value.starts_with("%{ENV:") => named(request, value),
+            Some(value) => value.to_string(),
             None => name.to_string(),
         },
+    }
+}
+
+/// The name of an application group without what a client chooses: its host, its port, or a path that a pattern matches.
+fn configured(request: &Request, name: &str) -> String {
+    match name {
+        RESOURCE => request.notes.get(MOUNT).unwrap_or_default().to_string(),
+        "%{HOST}" | "%{SERVER}" => format!("{}:{}", request.vhost.name, request.local().port()),
+        _ => named(request, name),
     }
 }
 

@@ -9,7 +9,7 @@ use sys::time::Instant;
 use crate::http_client;
 
 /// The largest accepted response, in bytes.
-const RESPONSE_MAX: usize = 64 * 1024;
+pub(super) const RESPONSE_MAX: usize = 32 * 1024;
 
 /// Asks the responder at `http://host[:port]/path`, through this proxy if there is one.
 pub(super) async fn status_of(

@@ -233,6 +233,9 @@ impl Host {
 
     /// Whether a response may be stapled, and until when.
     fn judge(&self, staple: &Staple, response: Vec<u8>, now: i64) -> Result<(Vec<u8>, i64), String> {
+        if response.len() > responder::RESPONSE_MAX {
+            return Err(format!("it is longer than {} bytes", responder::RESPONSE_MAX));
+        }
         let (validity, signed) = staple.question.read(&response)?;
         let algorithms = provider::default_provider().signature_verification_algorithms;
         let signers = Signers { issuer: &staple.issuer, trusted: &[], is_anybody: false, algorithms };

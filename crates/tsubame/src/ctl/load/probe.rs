@@ -12,6 +12,8 @@ use sys::time::Instant;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest status line that is read, in bytes.
 const LINE_MAX: usize = 1000;
+/// An answer with this status or a larger one is good. Those before are announcements of one.
+const GOOD: u16 = 200;
 /// The first status that is no good answer.
 const BAD: u16 = 400;
 
@@ -138,7 +140,7 @@ impl Probe {
         let mut last = String::from("no answer");
         loop {
             match url.status(*at, server, end) {
-                Ok(status) if status < BAD => return Ok(()),
+                Ok(status) if (GOOD..BAD).contains(&status) => return Ok(()),
                 Ok(status) => last = format!("it answers {status}"),
                 // Out of time: what was wrong before says more.
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {}

@@ -54,7 +54,7 @@ const BROKEN: [(&str, &str, &str, &str); 39] = [
     ("<Directry /x>\n</Directry>", "directive", "<Directry>", "Did you mean <Directory>?"),
     ("VirtualHost *:80", "directive", "VirtualHost", "Did you mean <VirtualHost>?"),
     ("NoSuchThing 1", "directive", "NoSuchThing", "No module has a directive of this name."),
-    ("WSGIScriptAlias / /x", "directive", "WSGIScriptAlias", "uwsgi://"),
+    ("PythonHandler x", "directive", "PythonHandler", "uwsgi://"),
     ("SecRuleEngine On", "directive", "SecRuleEngine", "mod_security"),
     ("<LuaHookFixups x y>\n</LuaHookFixups>", "directive", "<LuaHookFixups>", "mod_lua"),
     ("LockFile x", "directive", "LockFile", "Mutex"),

@@ -154,7 +154,7 @@ fn own_address() -> (Ipv4Addr, UnixDatagram) {
 }
 
 /// Modules that bring a process manager with them: tests that need one load it.
-pub const MANAGED: [&str; 8] = [
+pub const MANAGED: [&str; 9] = [
     "fastcgi_module",
     "fcgid_module",
     "perl_module",
@@ -163,6 +163,7 @@ pub const MANAGED: [&str; 8] = [
     "php5_module",
     "scgi_module",
     "speedycgi_module",
+    "wsgi_module",
 ];
 
 /// A `LoadModule` line for the wanted MPM and for every module of Tsubame that is only there when it is asked.
