@@ -131,6 +131,10 @@ async fn ask(
     function: &'static str,
     fields: &[(&'static str, &str)],
 ) -> Verdict {
+    // The protocol would leave the zero byte out, and the script would decide about somebody else.
+    if fields.iter().any(|(_, value)| value.contains('\0')) {
+        return Verdict::Failed(400);
+    }
     let application = Application::of_script(request, &script.application_group);
     let mut call = application.call(request, None, function, &script.file);
     fields.iter().for_each(|(name, value)| call.add(name, value));

@@ -88,6 +88,23 @@ under_percore_and! { prefork:
         server.logged("in close");
     }
 
+    /// A script never decides about another user than the one who asks.
+    fn a_user_with_a_zero_byte_is_nobody_else(mpm: Mpm) {
+        let site = site();
+        site.file("apps/users.py", "def check_password(environ, user, password):\n    return user == 'admin'\n");
+        let lines = "<Location /app>\nAuthType Basic\nAuthName x\nAuthBasicProvider wsgi\n\
+            WSGIAuthUserScript ${ROOT}/apps/users.py\nRequire valid-user\n</Location>\n";
+        let server = Server::start(mpm, &site, &format!("{}{lines}", configuration("threads=1")));
+        let ask = |credentials: &str| {
+            let text = format!("GET /app/count HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {credentials}\r\n\r\n");
+            server.client().request(text).status
+        };
+        // admin:x, and the same with a zero byte in the name.
+        assert_eq!(ask("YWRtaW46eA=="), 200);
+        server.allow_everything("who it is depends on where the name is refused");
+        assert_ne!(ask("YWQAbWluOng="), 200);
+    }
+
     /// Each request runs in a copy of one process that has loaded the script, and leaves no trace in the next one.
     fn copies_share_nothing_but_the_beginning(mpm: Mpm) {
         let site = site();
