@@ -2,9 +2,9 @@
 //!
 //! The backends of one [`Class`] form a pool. A separate process, the process manager ([`manager`]), owns all pools of
 //! a configuration: it starts backends through the [gate](crate::gate), keeps them, and ends them. A child asks it for
-//! a backend and gets a connection to one ([`lease`]); requests wait in the manager's queue, in the order in which they
-//! came, and the first of them gets a backend the moment one is free. A pure function decides about a pool
-//! ([`policy`]).
+//! a backend and gets a lease of one, with a connection to it ([`lease`]). The requests of a child wait in line, and
+//! leases go from one to the next; the manager shares the backends among the children. A pure function decides about a
+//! pool ([`policy`]).
 
 mod authorize;
 mod call;
@@ -28,7 +28,7 @@ mod throttle;
 
 pub use authorize::{AUTHORIZER, Verdict, authorize, authorize_at};
 pub use call::{Head, RuntimeCall, StderrMessages};
-pub use class::{Class, Concurrency, PoolSettings, Program, Runtime, Score};
+pub use class::{Class, Concurrency, EncodedClass, PoolSettings, Program, Runtime, Score};
 pub use filter::FilterData;
 pub use lease::set_address;
 pub use manager::{Manager, Users, serve};

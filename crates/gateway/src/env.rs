@@ -107,18 +107,18 @@ pub(crate) fn environment(env: &Fields) -> Environment {
 
 /// The environment as names and values. Names keep letters, digits and `_`; `TZ` is the server's unless one is set.
 /// Entries with a zero byte are left out: no process could have them.
-pub(crate) fn pairs(env: &Fields) -> Vec<Pair<'_>> {
+pub(crate) fn pairs(env: &Fields) -> impl Iterator<Item = Pair<'_>> {
     pairs_named(env, plain_name)
 }
 
 /// The same with the names as they are, for programs that take them for no variables of a process.
-pub(crate) fn pairs_as_set(env: &Fields) -> Vec<Pair<'_>> {
+pub(crate) fn pairs_as_set(env: &Fields) -> impl Iterator<Item = Pair<'_>> {
     pairs_named(env, to_bytes)
 }
 
-fn pairs_named(env: &Fields, name_of: fn(&str) -> Cow<'_, [u8]>) -> Vec<Pair<'_>> {
-    let pairs = all(env).map(|(name, value)| (name_of(name), to_bytes(value)));
-    pairs.filter(|(name, value)| !value.contains(&0) && !name.contains(&0)).collect()
+fn pairs_named<'a>(env: &'a Fields, name_of: impl Fn(&'a str) -> Cow<'a, [u8]>) -> impl Iterator<Item = Pair<'a>> {
+    let pairs = all(env).map(move |(name, value)| (name_of(name), to_bytes(value)));
+    pairs.filter(|(name, value)| !value.contains(&0) && !name.contains(&0))
 }
 
 fn all(env: &Fields) -> impl Iterator<Item = (&str, &str)> {

@@ -7,7 +7,7 @@ use server::{Fields, Request, RequestBody, ScriptUse};
 use upstream::RemoteServer;
 
 use super::call::{BackendCall, Head, StderrMessages};
-use super::class::Class;
+use super::class::EncodedClass;
 use super::remote::{RemoteCall, RemoteProtocol};
 use super::run::PoolCall;
 use crate::caller::Caller;
@@ -47,7 +47,7 @@ pub enum Verdict {
 pub async fn authorize(
     request: &mut Request,
     caller: &Caller,
-    class: &Class,
+    class: &EncodedClass,
     head: &Head,
     stderr: StderrMessages,
     variables: &[(&str, &str)],
@@ -101,7 +101,7 @@ impl HandlerState {
 async fn request_verdict(
     request: &mut Request,
     caller: &Caller,
-    class: &Class,
+    class: &EncodedClass,
     head: &Head,
     stderr: StderrMessages,
     variables: &[(&str, &str)],

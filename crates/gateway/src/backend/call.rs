@@ -56,11 +56,10 @@ impl Head {
 
     /// Its bytes, for a connection that stays open after the request or not. `Err`: the request does not fit.
     pub(super) fn bytes(&self, request: &Request, keep: bool) -> Result<Vec<u8>, usize> {
-        let pairs = match self {
-            Head::Runtime(call) if call.keeps_names => env::pairs_as_set(&request.env),
-            _ => env::pairs(&request.env),
-        };
-        self.of_pairs(request, keep, pairs)
+        match self {
+            Head::Runtime(call) if call.keeps_names => self.of_pairs(request, keep, env::pairs_as_set(&request.env)),
+            _ => self.of_pairs(request, keep, env::pairs(&request.env)),
+        }
     }
 
     /// The bytes of a request with these variables.
@@ -74,7 +73,7 @@ impl Head {
             Head::FastCgi(role) => Ok(fastcgi::open(*role, keep, pairs)),
             Head::Filter(_) => Ok(fastcgi::open(Role::Filter, keep, pairs)),
             Head::Runtime(call) => {
-                script_runtime::open(call.pairs(), pairs.into_iter().filter(|pair| call.passes(pair)))
+                script_runtime::open(&call.fields, pairs.into_iter().filter(|pair| call.passes(pair)))
             }
             Head::Scgi => Ok(plain::scgi(request.body.length().unwrap_or(0), pairs)),
             Head::Uwsgi => plain::uwsgi(pairs),
@@ -86,7 +85,8 @@ impl Head {
 /// (`docs/backend-protocol.md`).
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeCall {
-    fields: Vec<(&'static str, Vec<u8>)>,
+    /// In the form of the protocol.
+    fields: Vec<u8>,
     /// Variables that the environment leaves out.
     withheld: &'static [&'static str],
     /// Whether names such as `app.key` stay as they are.
@@ -96,7 +96,7 @@ pub struct RuntimeCall {
 impl RuntimeCall {
     /// Adds a text. A name may occur several times.
     pub fn add(&mut self, name: &'static str, text: &str) {
-        self.fields.push((name, to_bytes(text).into_owned()));
+        script_runtime::add(name.as_bytes(), &to_bytes(text), &mut self.fields);
     }
 
     /// Leaves these variables out of the environment.
@@ -111,10 +111,6 @@ impl RuntimeCall {
 
     fn passes(&self, pair: &env::Pair<'_>) -> bool {
         !self.withheld.iter().any(|name| name.as_bytes() == &*pair.0)
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|(name, text)| (name.as_bytes(), &text[..]))
     }
 }
 

@@ -32,6 +32,31 @@ pub struct Class {
     pub settings: PoolSettings,
 }
 
+/// A class as requests need it. Whoever has many requests for a class encodes it once.
+#[derive(Clone, Debug)]
+pub struct EncodedClass {
+    pub(super) class: Arc<Class>,
+    /// The class as the process manager knows it.
+    pub(super) bytes: Arc<[u8]>,
+    /// The version of the program's file at the last look.
+    pub(super) version: Version,
+}
+
+impl EncodedClass {
+    /// Binds it to the current version of this file, as [`Program::of_file`] does.
+    #[must_use]
+    pub fn of_file(&self, meta: &sys::file::Meta) -> EncodedClass {
+        EncodedClass { version: version_of(meta), ..self.clone() }
+    }
+}
+
+impl Class {
+    /// The class for requests.
+    pub fn encoded(self) -> EncodedClass {
+        EncodedClass { bytes: self.encode().into(), version: self.program.version, class: Arc::new(self) }
+    }
+}
+
 /// How many requests a backend serves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrency {
@@ -54,6 +79,11 @@ pub struct Program {
 /// The version of a file: device, number, and time of the last change; or nothing. A change ends the life of the
 /// backends started before.
 pub(crate) type Version = [u64; 3];
+
+fn version_of(meta: &sys::file::Meta) -> Version {
+    // Times before 1970 need no distinction.
+    [meta.dev, meta.ino, u64::try_from(meta.mtime).unwrap_or_default()]
+}
 
 /// A text that a program gets from the server, such as the runtime it runs: descriptor 3 of each of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,8 +150,7 @@ impl Program {
     /// Binds it to the current version of this file: once that has changed, new backends replace the old ones.
     #[must_use]
     pub fn of_file(mut self, meta: &sys::file::Meta) -> Program {
-        // Times before 1970 need no distinction.
-        self.version = [meta.dev, meta.ino, u64::try_from(meta.mtime).unwrap_or_default()];
+        self.version = version_of(meta);
         self
     }
 

@@ -1,8 +1,8 @@
 //! The state of a lease, in memory shared by the child that holds it and the process manager.
 //!
 //! A child keeps the lease of a finished request for its next request of the same class, which then asks nobody. The
-//! manager can take back such a kept lease at any moment, and it can ask for the return of one in use; whoever changes
-//! the cell first has the backend. A cell identifies its lease by a unique number, so that an old lease is never
+//! manager can take back a lease that no request has at any moment, and it can ask for the return of one in use;
+//! whoever changes the cell first has the backend. A cell identifies its lease by a unique number, so that an old lease is never
 //! mistaken for the current one.
 
 use std::sync::atomic::AtomicU64;
@@ -11,17 +11,21 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 /// The use of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseState {
+    /// The child has been told of the lease, but no request has it yet.
+    Offered = 1,
     /// A request is being served.
-    Serving = 1,
+    Serving = 2,
     /// The child keeps the lease for its next request.
-    Kept = 2,
+    Kept = 3,
     /// A request is being served, and the lease comes back after it.
-    Recalled = 3,
+    Recalled = 4,
+    /// The child has been told of the lease, which comes back after one request.
+    OfferedForOne = 5,
 }
 
 /// The lowest bits of a cell are the state, those above count the served requests, and the rest is the lease's number.
 /// Zero: nobody has the backend.
-const STATE_BITS: u32 = 2;
+const STATE_BITS: u32 = 3;
 const SERVED_BITS: u32 = 10;
 /// The most requests that a cell can count.
 const SERVED_MAX: u64 = (1 << SERVED_BITS) - 1;
@@ -40,12 +44,26 @@ fn pack(lease: u64, served: u64, state: LeaseState) -> u64 {
 /// The lease, how many requests it has served, and its state.
 fn unpack(content: u64) -> Option<(u64, u64, LeaseState)> {
     let state = match content & ((1 << STATE_BITS) - 1) {
-        1 => LeaseState::Serving,
-        2 => LeaseState::Kept,
-        3 => LeaseState::Recalled,
+        1 => LeaseState::Offered,
+        2 => LeaseState::Serving,
+        3 => LeaseState::Kept,
+        4 => LeaseState::Recalled,
+        5 => LeaseState::OfferedForOne,
         _ => return None,
     };
     Some((content >> (STATE_BITS + SERVED_BITS), content >> STATE_BITS & SERVED_MAX, state))
+}
+
+impl LeaseState {
+    /// Whether no request has the lease.
+    pub(super) fn is_unused(self) -> bool {
+        matches!(self, LeaseState::Offered | LeaseState::OfferedForOne | LeaseState::Kept)
+    }
+
+    /// Whether the lease comes back after its request.
+    pub(super) fn is_recalled(self) -> bool {
+        matches!(self, LeaseState::Recalled | LeaseState::OfferedForOne)
+    }
 }
 
 /// Whether this is the content of the cell of a kept lease.
@@ -62,30 +80,32 @@ impl LeaseCell {
 
     /// Goes from one state to another, and counts `count` requests. `false`: the state is different, or the lease is
     /// over.
-    fn transition(self, lease: u64, from: LeaseState, to: LeaseState, count: u64) -> bool {
+    fn transition(self, lease: u64, from: LeaseState, to: LeaseState, count: i64) -> bool {
         self.load(lease).is_some_and(|(served, state)| {
-            let next = pack(lease, served + count, to);
+            let next = pack(lease, served.saturating_add_signed(count), to);
             state == from && self.0.compare_exchange(pack(lease, served, from), next, AcqRel, Acquire).is_ok()
         })
     }
 
     /// The manager: a lease begins.
-    pub(super) fn lend(self, lease: u64) {
-        self.0.store(pack(lease, 0, LeaseState::Serving), Release);
+    pub(super) fn offer(self, lease: u64) {
+        self.0.store(pack(lease, 0, LeaseState::Offered), Release);
     }
 
-    /// The manager: takes back a kept lease.
+    /// The manager: takes back a lease that no request has. Returns how many it has served.
     pub(super) fn take_back(self, lease: u64) -> Option<u64> {
         let (served, state) = self.load(lease)?;
-        let kept = pack(lease, served, LeaseState::Kept);
-        (state == LeaseState::Kept && self.0.compare_exchange(kept, 0, AcqRel, Acquire).is_ok()).then_some(served)
+        (state.is_unused() && self.0.compare_exchange(pack(lease, served, state), 0, AcqRel, Acquire).is_ok())
+            .then_some(served)
     }
 
     /// The manager: asks for the return of a lease. Returns how many requests it has served, unless somebody has
     /// already asked.
     pub(super) fn recall(self, lease: u64) -> Option<u64> {
         let (served, _) = self.load(lease)?;
-        self.transition(lease, LeaseState::Serving, LeaseState::Recalled, 0).then_some(served)
+        let recalled = self.transition(lease, LeaseState::Serving, LeaseState::Recalled, 0)
+            || self.transition(lease, LeaseState::Offered, LeaseState::OfferedForOne, 0);
+        recalled.then_some(served)
     }
 
     /// The manager: ends a lease. Returns how many requests it has served.
@@ -97,6 +117,22 @@ impl LeaseCell {
     /// The child: ends a request, and keeps the lease. `false`: it may not.
     pub(super) fn keep(self, lease: u64) -> bool {
         self.transition(lease, LeaseState::Serving, LeaseState::Kept, 1)
+    }
+
+    /// The child: begins the first request. `false`: the lease is over.
+    pub(super) fn accept(self, lease: u64) -> bool {
+        self.transition(lease, LeaseState::Offered, LeaseState::Serving, 0)
+            || self.transition(lease, LeaseState::OfferedForOne, LeaseState::Recalled, 0)
+    }
+
+    /// The child: ends a request, and begins another one that was waiting for it. `false`: it may not.
+    pub(super) fn pass_on(self, lease: u64) -> bool {
+        self.transition(lease, LeaseState::Serving, LeaseState::Serving, 1)
+    }
+
+    /// The child: does not keep the lease after all. `false`: it is over.
+    pub(super) fn keep_no_longer(self, lease: u64) -> bool {
+        self.transition(lease, LeaseState::Kept, LeaseState::Serving, -1)
     }
 
     /// The child: begins the next request. `false`: the lease is over.
@@ -116,35 +152,46 @@ mod tests {
     #[test]
     fn a_lease_is_kept_until_it_is_taken_back() {
         let cell = cell();
-        cell.lend(7);
+        cell.offer(7);
+        assert!(!cell.resume(7) && cell.accept(7) && !cell.accept(7));
         assert_eq!(cell.take_back(7), None, "its request is not over");
+        assert!(cell.keep(7) && cell.keep_no_longer(7) && !cell.keep_no_longer(7));
         assert!(cell.keep(7) && !cell.keep(7));
         assert!(cell.resume(7) && !cell.resume(7));
-        assert!(cell.keep(7));
-        assert_eq!(cell.load(7), Some((2, LeaseState::Kept)));
-        assert_eq!((cell.take_back(7), cell.take_back(7)), (Some(2), None));
+        assert!(cell.pass_on(7) && cell.keep(7) && !cell.pass_on(7));
+        assert_eq!(cell.load(7), Some((3, LeaseState::Kept)));
+        assert_eq!((cell.take_back(7), cell.take_back(7)), (Some(3), None));
         assert!(!cell.resume(7));
+        cell.offer(8);
+        assert_eq!((cell.take_back(8), cell.accept(8)), (Some(0), false), "nobody has come for it");
+        cell.offer(9);
+        assert_eq!((cell.recall(9), cell.take_back(9), cell.accept(9)), (Some(0), Some(0), false));
     }
 
     #[test]
     fn a_recalled_lease_is_not_kept() {
         let cell = cell();
-        cell.lend(7);
+        cell.offer(6);
+        assert_eq!((cell.recall(6), cell.recall(6)), (Some(0), None));
+        assert!(cell.accept(6) && !cell.accept(6) && !cell.keep(6));
+        cell.offer(7);
+        assert!(cell.accept(7));
         assert_eq!((cell.recall(7), cell.recall(7)), (Some(0), None));
-        assert!(!cell.keep(7));
+        assert!(!cell.keep(7) && !cell.pass_on(7));
         assert_eq!((cell.load(7), cell.end(7), cell.load(7)), (Some((0, LeaseState::Recalled)), 0, None));
     }
 
     #[test]
     fn an_old_lease_is_never_the_present_one() {
         let cell = cell();
-        cell.lend(7);
-        assert!(cell.keep(7) && cell.take_back(7) == Some(1));
-        cell.lend(8);
+        cell.offer(7);
+        assert!(cell.accept(7) && cell.keep(7) && cell.take_back(7) == Some(1));
+        cell.offer(8);
+        assert!(!cell.accept(7) && cell.accept(8));
         assert!(!cell.keep(7) && !cell.resume(7) && cell.take_back(7).is_none());
         assert!(cell.keep(8) && !cell.resume(7) && cell.load(7).is_none());
         assert_eq!(cell.end(8), 1);
-        cell.lend(LEASE_MAX);
-        assert!(cell.keep(LEASE_MAX) && cell.resume(LEASE_MAX));
+        cell.offer(LEASE_MAX);
+        assert!(cell.accept(LEASE_MAX) && cell.keep(LEASE_MAX) && cell.resume(LEASE_MAX));
     }
 }

@@ -18,10 +18,21 @@ const COUNT_MAX: u64 = 1 << 20;
 /// What a child tells the process manager.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FromChild<'a> {
-    /// Wants a backend of the class in these bytes, whose program's file now has this version.
-    Backend(Version, &'a [u8]),
+    /// Wants a backend.
+    Backend(Question<'a>),
     /// Does not need its backend any more.
     Done(Outcome),
+}
+
+/// What a child wants of the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Question<'a> {
+    /// Since when its request has been waiting ([`Instant::nanoseconds`](sys::time::Instant::nanoseconds)).
+    pub(super) came: u64,
+    /// The version that the program's file has now.
+    pub(super) version: Version,
+    /// The bytes of the class.
+    pub(super) class: &'a [u8],
 }
 
 /// The state in which a request left its backend.
@@ -73,9 +84,9 @@ pub(super) struct Grant {
 impl FromChild<'_> {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            FromChild::Backend(version, class) => {
-                let version = version.map(u64::to_ne_bytes).concat();
-                [&[0], &version[..], class].concat()
+            FromChild::Backend(Question { came, version: [device, number, time], class }) => {
+                let numbers = [*came, *device, *number, *time].map(u64::to_ne_bytes).concat();
+                [&[0], &numbers[..], class].concat()
             }
             FromChild::Done(Outcome::Ready) => vec![1],
             FromChild::Done(Outcome::Closed) => vec![2],
@@ -90,13 +101,14 @@ impl FromChild<'_> {
         let (kind, rest) = bytes.split_first()?;
         Some(match kind {
             0 => {
-                let mut version = Version::default();
+                let mut numbers = [0; 4];
                 let mut rest = rest;
-                for number in &mut version {
+                for number in &mut numbers {
                     let (bytes, behind) = rest.split_first_chunk()?;
                     (*number, rest) = (u64::from_ne_bytes(*bytes), behind);
                 }
-                FromChild::Backend(version, rest)
+                let [came, version @ ..] = numbers;
+                FromChild::Backend(Question { came, version, class: rest })
             }
             1 => FromChild::Done(Outcome::Ready),
             2 => FromChild::Done(Outcome::Closed),
@@ -327,7 +339,8 @@ mod tests {
             Outcome::Broken,
             Outcome::Failed,
         ];
-        for message in outcomes.map(FromChild::Done).into_iter().chain([FromChild::Backend([1, 2, u64::MAX], b"xyz")]) {
+        let question = Question { came: 7, version: [1, 2, u64::MAX], class: b"xyz" };
+        for message in outcomes.map(FromChild::Done).into_iter().chain([FromChild::Backend(question)]) {
             assert_eq!(FromChild::decode(&message.encode()), Some(message));
         }
         let grant = Grant { pid: Pid::own(), served: 7, queued: true, lease: 1, row: 2, place: u64::MAX, more: 3 };

@@ -34,13 +34,16 @@ pub(super) enum Granted {
     Refused { status: u16, why: String },
 }
 
-/// A request that waits for a backend.
+/// A request that waits for a backend, in the order in which requests came.
 #[derive(Debug)]
 struct Waiter {
     number: u64,
+    /// The child that asks.
+    child: Pid,
     /// The version of the program's file when it came.
     version: Version,
-    came: Instant,
+    /// Since when it has been waiting, in nanoseconds.
+    came: u64,
     granted: Awaited<Granted>,
 }
 
@@ -67,6 +70,8 @@ pub(super) struct Pool {
     /// The time of the last request.
     used: Instant,
     began: Instant,
+    /// Whether children keep leases that requests of others may soon get.
+    watches: bool,
 }
 
 impl Pool {
@@ -88,6 +93,7 @@ impl Pool {
             alarm: None,
             used: Instant::now(),
             began: Instant::now(),
+            watches: false,
         }
     }
 
@@ -129,7 +135,13 @@ impl Pool {
     }
 
     /// Puts a request into the queue. `Err`: the response is known at once.
-    pub(super) fn enqueue(&mut self, number: u64, version: Version) -> Result<Awaited<Granted>, Granted> {
+    pub(super) fn enqueue(
+        &mut self,
+        number: u64,
+        child: Pid,
+        came: u64,
+        version: Version,
+    ) -> Result<Awaited<Granted>, Granted> {
         self.used = Instant::now();
         if self.failures.are_hopeless() && self.count() == 0 && self.now() < self.failures.allow_start_at() {
             self.row.add(Field::Refused, 1);
@@ -141,7 +153,10 @@ impl Pool {
             return Err(Granted::Refused { status: 503, why });
         }
         let granted = Awaited::default();
-        self.queue.push_back(Waiter { number, version, came: Instant::now(), granted: granted.clone() });
+        let came = came.min(Instant::now().nanoseconds());
+        // Nearly always at the end.
+        let place = self.queue.partition_point(|other| other.came <= came);
+        self.queue.insert(place, Waiter { number, child, version, came, granted: granted.clone() });
         Ok(granted)
     }
 
@@ -153,17 +168,6 @@ impl Pool {
     pub(super) fn forget(&mut self, number: u64) {
         self.queue.retain(|waiter| waiter.number != number);
         self.row.set(Field::Waiting, self.queue.len() as u64);
-    }
-
-    /// Refuses a request that has waited too long.
-    pub(super) fn refuse(&mut self, number: u64, why: String) {
-        if let Some(index) = self.queue.iter().position(|waiter| waiter.number == number)
-            && let Some(waiter) = self.queue.remove(index)
-        {
-            self.row.add(Field::Refused, 1);
-            self.row.set(Field::Waiting, self.queue.len() as u64);
-            waiter.granted.set(Granted::Refused { status: 503, why });
-        }
     }
 
     /// Refuses all waiting requests: there will be no backend.
@@ -214,6 +218,8 @@ impl Pool {
             born: now,
             served: 0,
             lease: 0,
+            holder: None,
+            kept: None,
             cell,
             memory: None,
             needed: Duration::ZERO,
@@ -361,6 +367,11 @@ impl Pool {
         self.row.set(Field::Size, self.backends.len() as u64);
         self.row.set(Field::Busy, busy);
         self.row.set(Field::Waiting, self.queue.len() as u64);
+        self.show_wanted();
+        if busy == 0 && self.queue.is_empty() {
+            // Requests that wait behind others have others to wait for: a child that has died has left this number.
+            self.row.set(Field::Behind, 0);
+        }
         self.row.set(Field::Memory, self.backends.iter().filter_map(|backend| backend.memory).sum());
     }
 }

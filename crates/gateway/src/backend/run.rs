@@ -8,7 +8,7 @@ use server::{ChildSpan, HandlerResult, Request, Running};
 use sys::time::Instant;
 
 use super::call::{BackendCall, Head, StderrMessages};
-use super::class::Class;
+use super::class::EncodedClass;
 use super::exchange::BackendExchange;
 use super::lease::{Lease, NoBackend};
 use super::manager_messages::Outcome;
@@ -25,7 +25,7 @@ const TRIES: u32 = 3;
 pub async fn respond(
     request: &mut Request,
     caller: Caller,
-    class: &Class,
+    class: &EncodedClass,
     head: &Head,
     stderr: StderrMessages,
 ) -> HandlerResult {
@@ -91,7 +91,7 @@ impl BackendCall<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolCall<'a> {
     pub(super) call: BackendCall<'a>,
-    pub(super) class: &'a Class,
+    pub(super) class: &'a EncodedClass,
     /// Asking twice is as good as asking once.
     pub(super) may_repeat: bool,
     /// The child span that it belongs to, if the request is recorded.
@@ -133,7 +133,7 @@ impl PoolCall<'_> {
                 Err(failure)
                     if failure.is_lost()
                         && (may_repeat_lost || may_send_again && failure.reached == Reached::Nothing)
-                        && class.settings.busy.is_none_or(|busy| began.elapsed() < busy / 2) =>
+                        && class.class.settings.busy.is_none_or(|busy| began.elapsed() < busy / 2) =>
                 {
                     tries += 1;
                 }
@@ -161,7 +161,7 @@ pub(super) fn too_long(request: &Request, caller: &Caller, length: usize) -> Han
 }
 
 /// Logs why there is no backend. Returns the status of the response.
-fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBackend) -> u16 {
+fn no_backend(request: &mut Request, caller: &Caller, class: &EncodedClass, none: NoBackend) -> u16 {
     let (status, why) = match none {
         NoBackend::Refused { status, why } => (status, why),
         NoBackend::NoManager => (503, "there is no process manager".to_string()),
@@ -171,7 +171,7 @@ fn no_backend(request: &mut Request, caller: &Caller, class: &Class, none: NoBac
     request.log(
         caller.module,
         Level::Error,
-        format!("no backend for {} ({}): {why}", request.mapped.filename, class.name),
+        format!("no backend for {} ({}): {why}", request.mapped.filename, class.class.name),
     );
     if status == 503 {
         request.response.err_headers_out.set("Retry-After", "1");

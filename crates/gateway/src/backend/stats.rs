@@ -3,8 +3,8 @@
 
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
 use sys::process::Pid;
@@ -18,7 +18,7 @@ const ROWS: usize = 256;
 /// The stored length of a pool's name, in bytes.
 const NAME: usize = 160;
 const NUMBER: usize = size_of::<u64>();
-const FIELDS: usize = 12 + Reason::ALL.len();
+const FIELDS: usize = 14 + Reason::ALL.len();
 /// How many backends of a pool have a [`LeaseCell`]; more work all the same.
 pub(super) const LEASE_CELLS: usize = 64;
 const ROW: usize = FIELDS + NAME / NUMBER + LEASE_CELLS;
@@ -41,6 +41,10 @@ pub(super) enum Field {
     Worked,
     /// The longest wait, in µs.
     LongestWait,
+    /// How many requests wait in children, behind those that have asked the manager.
+    Behind,
+    /// How many requests wait whose child has no lease at all.
+    Wanted,
     /// The first of the reasons why backends ended.
     Ended,
 }
@@ -93,12 +97,83 @@ fn row(index: usize) -> Option<&'static [AtomicU64]> {
     TABLE.get()?.get(start..start.checked_add(ROW)?)
 }
 
-/// Counts a request that a backend of this row's pool has served for `worked`.
-pub(super) fn count_served(index: u64, worked: Duration) {
-    if let Some(row) = usize::try_from(index).ok().and_then(row) {
-        row[Field::Served as usize].fetch_add(1, Relaxed);
-        row[Field::Worked as usize].fetch_add(u64::try_from(worked.as_micros()).unwrap_or(u64::MAX), Relaxed);
+/// The row of a pool as children see it, which add what happens to their requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolRow(&'static [AtomicU64]);
+
+impl PoolRow {
+    /// The row with this number.
+    pub(super) fn at(index: u64) -> Option<PoolRow> {
+        usize::try_from(index).ok().and_then(row).map(PoolRow)
     }
+
+    /// The row of the pool of a class with this name.
+    pub(super) fn named(name: &str) -> Option<PoolRow> {
+        let name = shortened(name);
+        (0..ROWS)
+            .filter_map(row)
+            .find(|row| row[Field::Owner as usize].load(Acquire) != 0 && name_of(row) == name)
+            .map(PoolRow)
+    }
+
+    /// Counts a request that a backend has served for `worked`.
+    pub(super) fn count_served(self, worked: Duration) {
+        self.add(Field::Served, 1);
+        self.add(Field::Worked, micros(worked));
+    }
+
+    /// Counts the wait of a request.
+    pub(super) fn count_wait(self, waited: Duration) {
+        self.add(Field::Waited, micros(waited));
+        self.0[Field::LongestWait as usize].fetch_max(micros(waited), Relaxed);
+    }
+
+    pub(super) fn add(self, field: Field, number: u64) {
+        self.0[field as usize].fetch_add(number, Relaxed);
+    }
+
+    /// Counts one less.
+    pub(super) fn take_one(self, field: Field) {
+        // The manager may have set the number to zero.
+        let _ = self.0[field as usize].fetch_update(Relaxed, Relaxed, |number| number.checked_sub(1));
+    }
+
+    /// Whether a request waits whose child has no lease at all.
+    pub(super) fn is_wanted(self) -> bool {
+        in_order();
+        self.0[Field::Wanted as usize].load(Relaxed) > 0
+    }
+
+    /// How many requests wait for a backend of the pool.
+    pub(super) fn waiting(self) -> u64 {
+        [Field::Waiting, Field::Behind].into_iter().map(|field| self.0[field as usize].load(Relaxed)).sum()
+    }
+}
+
+/// Between a write to a row and the read of a lease's cell, or the other way round: of a child that keeps a lease and
+/// a manager that looks for one, at least one sees what the other has written.
+pub(super) fn in_order() {
+    fence(SeqCst);
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The part of a name that a row has room for.
+fn shortened(name: &str) -> &str {
+    let mut end = name.len().min(NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+/// The name in a row.
+fn name_of(row: &[AtomicU64]) -> String {
+    let words = &row[FIELDS..ROW - LEASE_CELLS];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+    String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
 }
 
 /// The cell for a lease in a row, if there is such a place.
@@ -128,11 +203,7 @@ impl Row {
         });
         if let Some((_, row)) = taken {
             row[1..].iter().for_each(|number| number.store(0, Relaxed));
-            let mut end = name.len().min(NAME);
-            while !name.is_char_boundary(end) {
-                end -= 1;
-            }
-            for (word, bytes) in row[FIELDS..].iter().zip(name.as_bytes()[..end].chunks(NUMBER)) {
+            for (word, bytes) in row[FIELDS..].iter().zip(shortened(name).as_bytes().chunks(NUMBER)) {
                 let mut whole = [0; NUMBER];
                 whole[..bytes.len()].copy_from_slice(bytes);
                 word.store(u64::from_ne_bytes(whole), Relaxed);
@@ -168,12 +239,6 @@ impl Row {
         }
     }
 
-    pub(super) fn raise(&self, field: Field, value: u64) {
-        if let Some((_, row)) = self.0 {
-            row[field as usize].fetch_max(value, Relaxed);
-        }
-    }
-
     pub(super) fn ended(&self, reason: Reason) {
         if let Some((_, row)) = self.0 {
             row[Field::Ended as usize + reason as usize].fetch_add(1, Relaxed);
@@ -206,10 +271,7 @@ pub fn pools() -> Vec<PoolStats> {
     for row in (0..ROWS).filter_map(row).filter(|row| row[Field::Owner as usize].load(Acquire) != 0) {
         let number = |field: Field| row[field as usize].load(Relaxed);
         let seconds = |field: Field| number(field) as f64 / 1e6;
-        let (name, cells) = row[FIELDS..].split_at(ROW - LEASE_CELLS - FIELDS);
-        let bytes: Vec<u8> = name.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
-        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        let name = String::from_utf8_lossy(name).into_owned();
+        let (name, cells) = (name_of(row), &row[ROW - LEASE_CELLS..]);
         let ended =
             Reason::ALL.map(|(reason, name)| (name, row[Field::Ended as usize + reason as usize].load(Relaxed)));
         let index = pools.iter().position(|pool| pool.name == name).unwrap_or_else(|| {
@@ -223,7 +285,7 @@ pub fn pools() -> Vec<PoolStats> {
         let kept = cells.iter().filter(|cell| lease_state::is_kept(cell.load(Relaxed))).count() as u64;
         pool.busy += number(Field::Busy).saturating_sub(kept);
         pool.max = pool.max.max(number(Field::Max));
-        pool.waiting += number(Field::Waiting);
+        pool.waiting += PoolRow(row).waiting();
         pool.memory += number(Field::Memory);
         pool.started += number(Field::Started);
         pool.served += number(Field::Served);

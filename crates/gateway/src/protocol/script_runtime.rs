@@ -28,35 +28,37 @@ fn header(kind: u32, length: usize, to: &mut Vec<u8>) {
     to.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
 }
 
-/// The beginning of a request: the program to run, and its environment. `Err`: they are too long for the protocol.
-pub fn open<'a, T: AsRef<[u8]>>(
-    handler: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    environment: impl IntoIterator<Item = (T, T)>,
-) -> Result<Vec<u8>, usize> {
+/// The beginning of a request: the list of what the handler gets to know, and the environment. `Err`: they are too long
+/// for the protocol.
+pub fn open<T: AsRef<[u8]>>(handler: &[u8], environment: impl IntoIterator<Item = (T, T)>) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(4096);
-    list(HANDLER, handler, &mut bytes)?;
-    list(ENVIRONMENT, environment, &mut bytes)?;
-    Ok(bytes)
+    frame(HANDLER, handler, &mut bytes);
+    let start = bytes.len();
+    header(ENVIRONMENT, 0, &mut bytes);
+    for (name, value) in environment {
+        add(name.as_ref(), value.as_ref(), &mut bytes);
+    }
+    let length = bytes.len() - start - HEADER;
+    match u32::try_from(length) {
+        _ if handler.len() > CONTENT_MAX => Err(handler.len()),
+        Ok(number) if length <= CONTENT_MAX => {
+            bytes[start + 4..start + HEADER].copy_from_slice(&number.to_be_bytes());
+            Ok(bytes)
+        }
+        _ => Err(length),
+    }
 }
 
-fn list<T: AsRef<[u8]>>(kind: u32, pairs: impl IntoIterator<Item = (T, T)>, to: &mut Vec<u8>) -> Result<(), usize> {
-    let start = to.len();
-    header(kind, 0, to);
-    for text in pairs.into_iter().flat_map(|(name, value)| [name, value]) {
-        let text = text.as_ref();
+/// Adds a name and its value to a list.
+pub fn add(name: &[u8], value: &[u8], list: &mut Vec<u8>) {
+    for text in [name, value] {
         // A list is split at these; no variable of a process could have one either.
         match text.contains(&0) {
-            false => to.extend_from_slice(text),
-            true => to.extend(text.iter().copied().filter(|byte| *byte != 0)),
+            false => list.extend_from_slice(text),
+            true => list.extend(text.iter().copied().filter(|byte| *byte != 0)),
         }
-        to.push(0);
+        list.push(0);
     }
-    let length = to.len() - start - HEADER;
-    match u32::try_from(length) {
-        Ok(number) if length <= CONTENT_MAX => to[start + 4..start + HEADER].copy_from_slice(&number.to_be_bytes()),
-        _ => return Err(length),
-    }
-    Ok(())
 }
 
 /// A piece of the request's body.
@@ -130,14 +132,14 @@ mod tests {
 
     #[test]
     fn a_request_is_two_lists_and_a_body() {
-        let mut bytes = open([(&b"file"[..], &b"/x"[..])], [(&b"A"[..], &b"1\x002"[..]), (b"B", b"")]).expect("short");
+        let mut bytes = open(b"file\0/x\0", [(&b"A"[..], &b"1\x002"[..]), (b"B", b"")]).expect("short");
         input(b"xy", &mut bytes);
         end_of_input(&mut bytes);
         let want: &[u8] =
             b"\0\0\0\x01\0\0\0\x08file\0/x\0\0\0\0\x02\0\0\0\x08A\x0012\0B\0\0\0\0\0\x03\0\0\0\x02xy\0\0\0\x03\0\0\0\0";
         assert_eq!(bytes, want);
         let long = vec![b'x'; CONTENT_MAX];
-        assert_eq!(open([], [(&b"A"[..], &long[..])]).map(drop), Err(CONTENT_MAX + 3));
+        assert_eq!(open(b"", [(&b"A"[..], &long[..])]).map(drop), Err(CONTENT_MAX + 3));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub(super) async fn check(request: &mut Request, check: Check, run: Run) -> Flow
     let would =
         |_: &Request| (format!("mod_{} would ask {path}, which decides about access", caller.module), String::new());
     request.note_reason(0, caller.module, None, would);
-    match authorize(request, &caller, &class, &AUTHORIZER, stderr, &told).await {
+    match authorize(request, &caller, &class.encoded(), &AUTHORIZER, stderr, &told).await {
         Verdict::Allowed => Flow::Ok,
         // A failure never grants access.
         Verdict::Failed(status) => Flow::Status(status),

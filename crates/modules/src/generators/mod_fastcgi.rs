@@ -212,6 +212,10 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
         return HandlerResult::Status(status);
     }
     let application = application(request, &file);
+    let class = request.plan(|request| match application.address {
+        Some(_) => None,
+        None => class(request, &file, &application).map(Class::encoded),
+    });
     for name in &application.passed {
         if let Some(value) = request.header(name).map(|value| value.into_owned()) {
             request.env.set(name.clone(), value);
@@ -228,8 +232,8 @@ async fn serve(request: &mut Request, file: String, head: Head) -> HandlerResult
                 HandlerResult::Status(503)
             }
         },
-        None => match class(request, &file, &application) {
-            Some(class) => respond(request, caller, &class, &head, STDERR).await,
+        None => match &*class {
+            Some(class) => respond(request, caller, class, &head, STDERR).await,
             None => HandlerResult::Status(500),
         },
     }

@@ -382,6 +382,11 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         if let Err(status) = receive_body(request).await {
             return HandlerResult::Status(status);
         }
+        let file = request.mapped.filename.clone();
+        let plan = request.plan(|request| {
+            let wrapper = wrapper(request).map(|wrapper| wrapper.command);
+            class(request, &request.mapped.filename, wrapper).map(|(class, caller)| (class.encoded(), caller))
+        });
         let conf = request.host::<FcgidServer>();
         let passed = conf.pass_headers.iter();
         let passed = passed.filter_map(|name| Some((name.clone(), request.header(name)?.into_owned())));
@@ -390,14 +395,12 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             request.env.set(format!("HTTP_{}", name.to_ascii_uppercase().replace('-', "_")), value.clone());
             request.env.set(name, value);
         }
-        let wrapper = wrapper(request).map(|wrapper| wrapper.command);
-        let file = request.mapped.filename.clone();
-        let Some((class, caller)) = class(request, &file, wrapper) else {
+        let Some((class, caller)) = &*plan else {
             request.log("fcgid", Level::Error, format!("mod_fcgid: no file has the name {file}"));
             return HandlerResult::Status(500);
         };
         request.response.flush = request.host::<FcgidServer>().output_buffer() == 0;
-        respond(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await
+        respond(request, caller.clone(), class, &Head::FastCgi(Role::Responder), STDERR).await
     })
 }
 

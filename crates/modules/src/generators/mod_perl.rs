@@ -316,7 +316,8 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         if !forks {
             add_fields(request, conf, &mut call);
         }
-        perl::run(request, interpreters(request, forks), call, forks || registry(handler).is_some()).await
+        let pool = request.plan(|request| perl::Pool::of(request, interpreters(request, forks)));
+        perl::run(request, &pool, call, forks || registry(handler).is_some()).await
     })
 }
 

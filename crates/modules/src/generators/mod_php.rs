@@ -10,7 +10,7 @@ mod values;
 
 use conf::directive::Args::{Take1, Take2};
 use conf::{Allowed, Cause, Cmd, Context, Directive, Error, Level, ModuleInfo, Notice, Outcome, Setting, row, shown};
-use gateway::backend::{Head, respond};
+use gateway::backend::{Class, Head, respond};
 use gateway::body_buffer::{IN_MEMORY, buffer_body};
 use gateway::protocol::fastcgi::Role;
 use gateway::{Caller, StderrMessages, TimeoutMessage};
@@ -209,10 +209,11 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         if let Err(answer) = measure_body(request).await {
             return answer;
         }
-        let class = match program::class(request) {
+        let class = request.plan(|request| program::class(request).map(Class::encoded));
+        let class = match &*class {
             Ok(class) => class,
             Err(text) => {
-                request.log("php", Level::Error, text);
+                request.log("php", Level::Error, text.as_str());
                 return HandlerResult::Status(500);
             }
         };
@@ -226,7 +227,7 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         if let Some(sent) = &sent {
             request.env.set(AUTHORIZATION, sent.as_str());
         }
-        let answer = respond(request, caller, &class, &Head::FastCgi(Role::Responder), STDERR).await;
+        let answer = respond(request, caller, class, &Head::FastCgi(Role::Responder), STDERR).await;
         // Later programs of this request, and the log, must not see it.
         request.env.remove(AUTHORIZATION);
         // The script decides about the user, whom the log names, as under mod_php.

@@ -154,14 +154,25 @@ fn pool(request: &Request) -> SpeedyPool {
     SpeedyPool { interpreters, group }
 }
 
+/// What all requests have in common that the phases have treated alike.
+struct Plan {
+    /// How many requests an interpreter serves.
+    runs: Option<u64>,
+    group: String,
+    pool: perl::Pool,
+}
+
 fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
-        let pool = pool(request);
+        let plan = request.plan(|request| {
+            let SpeedyPool { interpreters, group } = pool(request);
+            Plan { runs: interpreters.settings.requests, group, pool: perl::Pool::of(request, interpreters) }
+        });
         let mut call = perl::call(request, "Speedy");
-        if let Some(runs) = pool.interpreters.settings.requests {
+        if let Some(runs) = plan.runs {
             call.add("max_runs", &runs.to_string());
         }
-        call.add("group", &pool.group);
-        perl::run(request, pool.interpreters, call, true).await
+        call.add("group", &plan.group);
+        perl::run(request, &plan.pool, call, true).await
     })
 }

@@ -11,10 +11,12 @@ mod import;
 mod pool;
 mod settings;
 
+use std::time::Duration;
+
 use conf::directive::Args::{Flag, Raw, Take1, Words};
 use conf::{Allowed, Cmd, Directive, Level, ModuleInfo, Outcome, Refusal, on_or_off, row};
 use gateway::Caller;
-use gateway::backend::{Head, respond};
+use gateway::backend::{Class, EncodedClass, Head, respond};
 use server::PhaseHook::{Later, Now};
 use server::core::CoreServer;
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
@@ -236,16 +238,36 @@ fn wrong_group(request: &Request) -> Option<(u16, String)> {
     }
 }
 
+/// What all requests have in common that the phases have treated alike.
+struct Plan {
+    /// `None`: no file can have the name of the script.
+    class: Option<EncodedClass>,
+    head: Head,
+    /// How long the application may be silent.
+    timeout: Duration,
+}
+
+impl Plan {
+    fn of(request: &Request) -> Plan {
+        let application = Application::of(request);
+        // Requests for other groups have been refused.
+        let daemon = application.daemon(request).flatten();
+        let socket_timeout = daemon.and_then(|daemon| daemon.socket);
+        Plan {
+            class: application.class(request, daemon).map(Class::encoded),
+            head: Head::Runtime(application.call(request, daemon, "wsgi", &request.mapped.filename)),
+            timeout: socket_timeout.unwrap_or_else(|| request.host::<CoreServer>().timeout()),
+        }
+    }
+}
+
 fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
-        let application = Application::of(request);
-        let Some(daemon) = application.daemon(request) else { return HandlerResult::Status(500) };
-        let timeout = daemon.and_then(|daemon| daemon.socket).unwrap_or_else(|| request.host::<CoreServer>().timeout());
-        let Some(class) = application.class(request, daemon) else {
+        let plan = request.plan(Plan::of);
+        let Some(class) = &plan.class else {
             request.log("wsgi", Level::Error, format!("no file has the name {}", request.mapped.filename));
             return HandlerResult::Status(500);
         };
-        let call = application.call(request, daemon, "wsgi", &request.mapped.filename);
         if request.dir::<WsgiDir>().pass_authorization()
             && let Some(value) = request.header("Authorization").map(String::from)
         {
@@ -257,9 +279,9 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             as_is: true,
             trusts_length: true,
             accounts: accounts_for_scripts(request),
-            ..Caller::new("wsgi", &TIMEOUT_MESSAGE, timeout)
+            ..Caller::new("wsgi", &TIMEOUT_MESSAGE, plan.timeout)
         };
-        let result = respond(request, caller, &class, &Head::Runtime(call), STDERR).await;
+        let result = respond(request, caller, class, &plan.head, STDERR).await;
         match (result, request.response.status()) {
             (HandlerResult::Body(_), status @ 400..600) if request.dir::<WsgiDir>().error_override() => {
                 HandlerResult::Status(status)

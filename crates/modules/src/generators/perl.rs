@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use conf::Level;
-use gateway::backend::{Class, Concurrency, Head, PoolSettings, Program, Runtime, RuntimeCall, respond};
+use gateway::backend::{Class, Concurrency, EncodedClass, Head, PoolSettings, Program, Runtime, RuntimeCall, respond};
 use gateway::{Caller, Environment, StderrMessages, TimeoutMessage, owners};
 use http::text::to_bytes;
 use server::core::CoreServer;
@@ -85,15 +85,23 @@ impl Interpreters {
     }
 }
 
+/// The pool for all requests that the phases have treated alike.
+pub(super) struct Pool {
+    module: &'static str,
+    /// `None`: no file can have the name of the script.
+    class: Option<EncodedClass>,
+}
+
+impl Pool {
+    pub(super) fn of(request: &Request, interpreters: Interpreters) -> Pool {
+        Pool { module: interpreters.module, class: interpreters.class(request).map(Class::encoded) }
+    }
+}
+
 /// Lets an interpreter of the pool run the called code, the request's file or something else, and turns its output into a
 /// response.
-pub(super) async fn run(
-    request: &mut Request,
-    interpreters: Interpreters,
-    call: RuntimeCall,
-    runs_file: bool,
-) -> HandlerResult {
-    let module = interpreters.module;
+pub(super) async fn run(request: &mut Request, pool: &Pool, call: RuntimeCall, runs_file: bool) -> HandlerResult {
+    let module = pool.module;
     if owners::of(request).is_some() {
         let text = "persistent Perl does not run as an owner (SuexecUserGroup); use cgi-script, or FastCGI";
         request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
@@ -104,11 +112,11 @@ pub(super) async fn run(
         accounts: accounts_for_scripts(request),
         ..Caller::new(module, &TIMEOUT_MESSAGE, request.host::<CoreServer>().timeout())
     };
-    let Some(class) = interpreters.class(request) else {
+    let Some(class) = &pool.class else {
         request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
         return HandlerResult::Status(500);
     };
-    respond(request, caller, &class, &Head::Runtime(call), STDERR).await
+    respond(request, caller, class, &Head::Runtime(call), STDERR).await
 }
 
 /// Refuses a script that may not run in an interpreter. `None`: it may. `of_directory` is the status for a directory.

@@ -8,12 +8,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use runtime::executor::{timeout, yield_now};
+use sys::process::Pid;
 use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::shared::{PIECE, Shared};
-use crate::backend::class::Version;
-use crate::backend::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX};
+use crate::backend::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX, Question};
 use crate::backend::pool::{Granted, LeaseProgress};
 use crate::backend::reason::Reason;
 use crate::protocol::{Frames, Messages};
@@ -26,6 +26,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Serves a connection of a child, from one request to the next.
 pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     let Ok(user) = sys::local::peer_user(&connection) else { return };
+    let Ok(child) = sys::local::peer_process(&connection) else { return };
     if !shared.users.is_known(user) {
         runtime::log!("core", Warn, "a process of user {user} asked for a backend, and was refused");
         return;
@@ -34,8 +35,8 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
     let mut packet = vec![0; PACKET_MAX];
     let mut request = receive(&connection, &mut packet).await;
     while let Ok(length) = request {
-        let Some(FromChild::Backend(version, class)) = FromChild::decode(&packet[..length]) else { return };
-        let Some((index, granted)) = get(&shared, &connection, version, class).await else { return };
+        let Some(FromChild::Backend(question)) = FromChild::decode(&packet[..length]) else { return };
+        let Some((index, granted)) = get(&shared, &connection, child, question).await else { return };
         request = match granted {
             Granted::Backend { number, socket, grant } => {
                 lend(&shared, &connection, &mut packet, Lent { index, number, socket, grant }).await
@@ -51,15 +52,20 @@ pub(super) async fn attend(shared: Arc<Shared>, connection: OwnedFd) {
 }
 
 /// Gets a backend of the class, and waits for it as long as the child does; also the number of its pool. `None`: the
-/// child is gone.
-async fn get(shared: &Arc<Shared>, connection: &Watched, version: Version, class: &[u8]) -> Option<(usize, Granted)> {
-    let (index, waiter, enqueued, wait, behind) = {
+/// child does not wait any more.
+async fn get(
+    shared: &Arc<Shared>,
+    connection: &Watched,
+    child: Pid,
+    Question { came, version, class }: Question<'_>,
+) -> Option<(usize, Granted)> {
+    let (index, waiter, enqueued, behind) = {
         let mut state = shared.state();
         let index = state.pool(class, version)?;
         let waiter = state.number();
         let pool = &mut state.pools[index];
         let behind = pool.is_busy();
-        (index, waiter, pool.enqueue(waiter, version), pool.class.settings.wait, behind)
+        (index, waiter, pool.enqueue(waiter, child, came, version), behind)
     };
     let granted = match enqueued {
         Err(granted) => return Some((index, granted)),
@@ -67,27 +73,20 @@ async fn get(shared: &Arc<Shared>, connection: &Watched, version: Version, class
     };
     shared.settle(index);
     let queued = behind && granted.get().is_none();
-    let mut given = std::pin::pin!(timeout(wait, granted.wait()));
+    let mut given = std::pin::pin!(granted.wait());
     // The other side can only close the connection now.
     let granted_or_gone = poll_fn(|cx| match given.as_mut().poll(cx) {
         Poll::Ready(granted) => Poll::Ready(Some(granted)),
         Poll::Pending => poll_gone(connection, cx).map(|()| None),
     })
     .await;
-    let mut granted = match granted_or_gone {
-        Some(Ok(granted)) => granted,
-        Some(Err(_)) => {
-            shared.state().pools[index].refuse(waiter, format!("no backend became free within {wait:?}"));
-            // The lease may have been granted at the last moment.
-            granted.wait().await
+    let Some(mut granted) = granted_or_gone else {
+        shared.state().pools[index].forget(waiter);
+        // The lease may have been granted at the last moment.
+        if let Some(Granted::Backend { number, grant, .. }) = granted.get() {
+            give_back(shared, index, number, grant.lease, &Outcome::Ready);
         }
-        None => {
-            shared.state().pools[index].forget(waiter);
-            if let Some(Granted::Backend { number, grant, .. }) = granted.get() {
-                give_back(shared, index, number, grant.lease, &Outcome::Ready);
-            }
-            return None;
-        }
+        return None;
     };
     if let Granted::Backend { grant, .. } = &mut granted {
         grant.queued = queued;
@@ -136,7 +135,7 @@ async fn next_message(shared: &Arc<Shared>, connection: &Watched, packet: &mut [
     let Lent { index, number, grant, .. } = *lent;
     let class = shared.state().pools[index].class.clone();
     let busy = class.settings.busy;
-    let check_interval = Some(CHECK_INTERVAL).filter(|_| grant.more > 0);
+    let check_interval = Some(CHECK_INTERVAL).filter(|_| grant.place != u64::MAX);
     let (mut seen, mut since) = (LeaseProgress::default(), Instant::now());
     loop {
         let left = busy.map(|busy| busy.saturating_sub(since.elapsed()));
@@ -152,8 +151,8 @@ async fn next_message(shared: &Arc<Shared>, connection: &Watched, packet: &mut [
         };
         if now != seen {
             (seen, since) = (now, Instant::now());
-        } else if now.is_kept {
-            // The child may need it again at the same moment.
+        } else if now.is_unused {
+            // The child may need it at the same moment.
             if shared.state().pools[index].take_back(number, grant.lease) {
                 shared.settle_all(index);
                 break;

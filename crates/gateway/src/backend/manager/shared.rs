@@ -96,6 +96,7 @@ impl Shared {
             decision.end.into_iter().for_each(|(place, reason)| pool.end(numbers[place], reason));
         }
         pool.grant();
+        pool.recall_for_poorer();
         if leaving {
             return pool.show();
         }
@@ -106,7 +107,8 @@ impl Shared {
         }
         let is_blocked = pool.is_blocked(of_all);
         pool.starting += decision.start;
-        let alarm = decision.next_check.filter(|at| pool.alarm.is_none_or(|set| *at < set));
+        let next_check = [decision.next_check, pool.watches_at()].into_iter().flatten().min();
+        let alarm = next_check.filter(|at| pool.alarm.is_none_or(|set| *at < set));
         if let Some(at) = alarm {
             pool.alarm = Some(at);
         }
@@ -172,9 +174,7 @@ impl State {
 
     /// Takes back all leases that children keep.
     pub(super) fn reclaim_all(&mut self) {
-        for pool in &mut self.pools {
-            pool.reclaim();
-        }
+        self.pools.iter_mut().for_each(Pool::reclaim_all);
     }
 
     /// Ends the backend of the same module that has been idle the longest, to make room for requests of this pool.
@@ -186,7 +186,7 @@ impl State {
             return;
         }
         for index in others().map(|(index, _)| index).collect::<Vec<_>>() {
-            self.pools[index].reclaim();
+            self.pools[index].reclaim_all();
         }
         let others = || self.pools.iter().enumerate().filter(|(_, pool)| pool.class.module == module);
         let longest = others().filter_map(|(index, pool)| pool.longest_idle().map(|idle| (idle, index))).min();

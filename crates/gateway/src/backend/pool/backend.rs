@@ -19,6 +19,9 @@ use upstream::is_quiet;
 /// How many requests pass between two weighings of a backend.
 const WEIGHED_EACH: u64 = 1024;
 
+/// How long a child may keep a lease for its next request while requests of others wait, if those have leases, too.
+pub(super) const LEFT: Duration = Duration::from_millis(1);
+
 /// The process of a backend, its connection, and what it has done so far.
 #[derive(Debug)]
 pub(in crate::backend) struct Backend {
@@ -34,9 +37,13 @@ pub(in crate::backend) struct Backend {
     pub(super) since: Instant,
     pub(super) born: Instant,
     pub(super) served: u64,
-    /// The lease that a child holds of it, or 0; and the cell for leases, if there is a place for one.
+    /// The lease that a child holds of it, or 0; the last child that held one; and the cell for leases, if there is a
+    /// place for one.
     pub(super) lease: u64,
+    pub(super) holder: Option<Pid>,
     pub(super) cell: Option<(u64, LeaseCell)>,
+    /// The lease that a child kept at the last look, how many requests that had served, and since when it has been so.
+    pub(super) kept: Option<(u64, u64, Instant)>,
     pub(super) memory: Option<u64>,
     /// The processor time it had needed at the last look.
     pub(super) needed: Duration,
@@ -68,6 +75,17 @@ impl Backend {
         match &self.connection {
             Some(connection) => Ok(connection.clone()),
             None => Ok(self.connection.insert(Arc::new(self.address.connect()?)).clone()),
+        }
+    }
+
+    /// Whether a kept lease that has served so many requests has been kept for a while.
+    pub(super) fn is_left(&mut self, lease: u64, served: u64) -> bool {
+        match self.kept {
+            Some((kept, then, since)) if (kept, then) == (lease, served) => since.elapsed() >= LEFT,
+            _ => {
+                self.kept = Some((lease, served, Instant::now()));
+                false
+            }
         }
     }
 

@@ -1,21 +1,26 @@
 //! The leases of a pool's backends: which requests get one, and how it comes back.
 
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sys::process::Pid;
 use sys::time::Instant;
 
-use super::backend::Backend;
-use super::{Granted, Pool};
+use super::backend::{Backend, LEFT};
+use super::{Granted, Pool, Waiter};
 use crate::backend::class::{Concurrency, Version};
 use crate::backend::lease_state::{LeaseCell, LeaseState};
 use crate::backend::manager_messages::{Grant, Outcome};
 use crate::backend::policy::{self, Activity};
 use crate::backend::reason::Reason;
-use crate::backend::stats::Field;
+use crate::backend::stats::{self, Field};
 use crate::backend::throttle::Failures;
 use crate::gate;
 
+/// How long a request waits at most for one that came later, but from a child with fewer backends.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How often to try to take back a lease whose child goes from one request to the next meanwhile.
 const TRIES: u32 = 8;
 
@@ -24,12 +29,32 @@ const TRIES: u32 = 8;
 pub(in crate::backend) struct LeaseProgress {
     /// How many requests it has served; the current one does not count.
     pub(in crate::backend) served: u64,
-    /// Whether the child keeps the lease for its next request, and has none now.
-    pub(in crate::backend) is_kept: bool,
+    /// Whether no request has the lease now.
+    pub(in crate::backend) is_unused: bool,
+}
+
+/// A lease that a child holds, and its backend's number.
+#[derive(Clone, Copy)]
+struct Lent {
+    number: u64,
+    lease: u64,
+    holder: Pid,
+    cell: LeaseCell,
+}
+
+/// The place of the request that gets the next backend: the first one of the child that has the fewest, unless another
+/// has waited for long.
+fn next_waiter(queue: &VecDeque<Waiter>, held: &HashMap<Pid, usize>) -> Option<usize> {
+    let now = Instant::now().nanoseconds();
+    let has = |waiter: &Waiter| match Duration::from_nanos(now.saturating_sub(waiter.came)) > PATIENCE {
+        true => 0,
+        false => held.get(&waiter.child).copied().unwrap_or(0),
+    };
+    (0..queue.len()).min_by_key(|place| (has(&queue[*place]), *place))
 }
 
 impl Pool {
-    /// Gives free backends to waiting requests, in order of arrival.
+    /// Gives free backends to waiting requests.
     pub(in crate::backend) fn grant(&mut self) {
         let (many, most) = match self.class.concurrency {
             Concurrency::One => (false, 1),
@@ -37,6 +62,7 @@ impl Pool {
         };
         // A backend that serves many makes a process for each, which needs memory.
         let has_room = !many || gate::has_room();
+        let mut held = self.held();
         while !self.queue.is_empty() {
             let version = self.version;
             let free = |backend: &&mut Backend| {
@@ -69,19 +95,19 @@ impl Pool {
                     continue;
                 }
             };
-            let Some(waiter) = self.queue.pop_front() else { break };
+            let next = next_waiter(&self.queue, &held);
+            let Some(waiter) = next.and_then(|place| self.queue.remove(place)) else { break };
+            *held.entry(waiter.child).or_default() += 1;
+            backend.holder = Some(waiter.child);
             backend.activity = Activity::Busy;
             backend.busy += 1;
             backend.since = Instant::now();
-            let waited = u64::try_from(waiter.came.elapsed().as_micros()).unwrap_or(u64::MAX);
-            self.row.add(Field::Waited, waited);
-            self.row.raise(Field::LongestWait, waited);
             backend.lease = waiter.number;
             // The child assumes that it has the version it asked for.
             let same_version = [Version::default(), version].contains(&waiter.version);
             let Backend { number, pid, served, lease, cell, .. } = *backend;
             if let Some((_, cell)) = cell {
-                cell.lend(lease);
+                cell.offer(lease);
             }
             let grant = Grant {
                 pid,
@@ -96,13 +122,27 @@ impl Pool {
         }
     }
 
-    /// The leases that children hold: the backend's number, the lease and its cell.
-    fn lent(&self) -> impl Iterator<Item = (u64, u64, LeaseCell)> {
+    /// The leases that children hold.
+    fn lent(&self) -> impl Iterator<Item = Lent> {
         let lent = self.backends.iter().filter(|backend| backend.busy > 0);
-        lent.filter_map(|backend| Some((backend.number, backend.lease, backend.cell?.1)))
+        lent.filter_map(|backend| {
+            let Backend { number, lease, holder, cell, .. } = *backend;
+            Some(Lent { number, lease, holder: holder?, cell: cell?.1 })
+        })
     }
 
-    /// Takes back leases that children keep, and asks for those in use, when requests wait for more than is free.
+    /// How many leases each child holds, without those that it has to return.
+    fn held(&self) -> HashMap<Pid, usize> {
+        let mut held = HashMap::new();
+        for Lent { lease, holder, cell, .. } in self.lent() {
+            if cell.load(lease).is_some_and(|(_, state)| !state.is_recalled()) {
+                *held.entry(holder).or_default() += 1;
+            }
+        }
+        held
+    }
+
+    /// Takes back leases that children keep, and asks for others, when requests wait for more than is free.
     pub(in crate::backend) fn reclaim_for_waiting(&mut self) {
         let free = self.backends.iter().filter(|backend| backend.activity == Activity::Idle).count();
         if self.queue.len() > free {
@@ -110,21 +150,78 @@ impl Pool {
         }
     }
 
-    /// Takes back leases that children keep, and asks for those in use. Returns whether any has come back.
-    pub(in crate::backend) fn reclaim(&mut self) -> bool {
+    /// Takes back the leases that children keep, and asks those children for others that have more than their share.
+    /// Returns whether any has come back.
+    fn reclaim(&mut self) -> bool {
         let mut any = false;
-        for (number, lease, cell) in self.lent().collect::<Vec<_>>() {
+        let wanted = self.show_wanted();
+        // A child that keeps a lease from now on learns that one is wanted.
+        stats::in_order();
+        self.watches = false;
+        for Lent { number, lease, cell, .. } in self.lent().collect::<Vec<_>>() {
+            let Some((served, LeaseState::Kept)) = cell.load(lease) else { continue };
+            let is_left = self.backend_mut(number).is_some_and(|backend| backend.is_left(lease, served));
+            any |= (wanted || is_left) && self.take_back(number, lease);
+            self.watches |= !is_left;
+        }
+        self.recall_for_poorer();
+        any
+    }
+
+    /// Shows how many requests wait whose child has no lease at all. Returns whether there are any.
+    pub(super) fn show_wanted(&self) -> bool {
+        let held = self.held();
+        let wanted = self.queue.iter().filter(|waiter| !held.contains_key(&waiter.child)).count();
+        self.row.set(Field::Wanted, wanted as u64);
+        wanted > 0
+    }
+
+    /// When to look again at leases that children keep although requests of others wait.
+    pub(in crate::backend) fn watches_at(&self) -> Option<Duration> {
+        (self.watches && !self.queue.is_empty()).then(|| self.now() + LEFT)
+    }
+
+    /// Asks for leases of children that have more than those whose requests wait. Within a child leases go round.
+    pub(in crate::backend) fn recall_for_poorer(&mut self) {
+        let mut held = self.held();
+        let mut lent: Vec<Lent> = self.lent().collect();
+        let mut promised = lent.len() - held.values().sum::<usize>();
+        for child in self.queue.iter().map(|waiter| waiter.child).collect::<Vec<_>>() {
+            // A lease that comes back goes to the one with the fewest.
+            if promised > 0 {
+                promised -= 1;
+                *held.entry(child).or_default() += 1;
+                continue;
+            }
+            let own = held.get(&child).copied().unwrap_or(0);
+            let richest = lent.iter().enumerate().max_by_key(|(_, lent)| held.get(&lent.holder).copied().unwrap_or(0));
+            let Some((place, _)) = richest else { return };
+            let Lent { number, holder, cell, .. } = lent[place];
+            let most = held.get(&holder).copied().unwrap_or(0);
+            if holder == child || most <= own + usize::from(own > 0) {
+                continue;
+            }
+            lent.swap_remove(place);
+            if self.recall(number, cell) {
+                held.insert(holder, most - 1);
+                *held.entry(child).or_default() += 1;
+            }
+        }
+    }
+
+    /// Takes back all leases that children keep, and asks for the others.
+    pub(in crate::backend) fn reclaim_all(&mut self) {
+        for Lent { number, lease, cell, .. } in self.lent().collect::<Vec<_>>() {
             // Meanwhile the child may go from one request to the next.
             for _ in 0..TRIES {
                 match cell.load(lease) {
-                    Some((_, LeaseState::Kept)) if self.take_back(number, lease) => any = true,
-                    Some((_, LeaseState::Serving)) if self.recall(number, cell) => break,
-                    Some((_, LeaseState::Kept | LeaseState::Serving)) => {}
-                    Some((_, LeaseState::Recalled)) | None => break,
+                    Some((_, LeaseState::Kept)) if self.take_back(number, lease) => break,
+                    Some((_, LeaseState::Serving | LeaseState::Offered)) if self.recall(number, cell) => break,
+                    Some((_, LeaseState::Recalled | LeaseState::OfferedForOne)) | None => break,
+                    Some(_) => {}
                 }
             }
         }
-        any
     }
 
     /// Asks for the return of a lease whose request is not over. `false`: it is.
@@ -138,7 +235,7 @@ impl Pool {
         true
     }
 
-    /// Takes back a lease if a child keeps it without a request.
+    /// Takes back a lease if no request has it.
     pub(in crate::backend) fn take_back(&mut self, number: u64, lease: u64) -> bool {
         let lent = |backend: &&mut Backend| backend.number == number && backend.lease == lease;
         let Some(backend) = self.backends.iter_mut().find(lent) else { return false };
@@ -155,7 +252,7 @@ impl Pool {
         match backend.cell {
             Some((_, cell)) => {
                 let (served, state) = cell.load(lease)?;
-                Some(LeaseProgress { served, is_kept: state == LeaseState::Kept })
+                Some(LeaseProgress { served, is_unused: state.is_unused() })
             }
             None => Some(LeaseProgress::default()),
         }

@@ -146,5 +146,5 @@ async fn ask(
         |_: &Request| (format!("mod_wsgi would ask {}, which decides about access", script.file), String::new());
     request.note_reason(0, caller.module, None, would);
     let path_info = request.mapped.path_info.clone();
-    authorize(request, &caller, &class, &Head::Runtime(call), STDERR, &[("PATH_INFO", &path_info)]).await
+    authorize(request, &caller, &class.encoded(), &Head::Runtime(call), STDERR, &[("PATH_INFO", &path_info)]).await
 }
