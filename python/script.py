@@ -1,5 +1,6 @@
 """Loads the script of an application: a file of Python that need not have a name that can be imported."""
 
+import gc
 import hashlib
 import os
 import sys
@@ -34,6 +35,8 @@ def module(file):
     with lock:
         if file not in loaded:
             loaded[file] = load(file)
+            # What the script has made stays: collections of garbage need not look at it again and again.
+            gc.freeze()
         return loaded[file]
 
 

@@ -39,12 +39,11 @@ class Expired(RuntimeError):
 class Input:
     """`wsgi.input`: the body of the request, which arrives while the application reads it."""
 
-    __slots__ = ("connection", "pieces", "ended")
+    pieces = b""
+    ended = False
 
     def __init__(self, connection):
         self.connection = connection
-        self.pieces = b""
-        self.ended = False
 
     def receive(self):
         """The next piece of the body."""
@@ -136,12 +135,11 @@ class FileWrapper:
 class Response:
     """A response on its way: its head waits for the first piece of the body."""
 
-    __slots__ = ("connection", "head", "sent")
+    head = None
+    sent = False
 
     def __init__(self, connection):
         self.connection = connection
-        self.head = None
-        self.sent = False
 
     def start(self, status, headers, exc_info=None):
         """`start_response`."""
@@ -156,7 +154,7 @@ class Response:
             raise AssertionError("headers have already been sent")
         try:
             key = status, *headers
-            self.head = heads.get(key) or head(key, status, headers)
+            self.head = heads.get(key) or make_head(key, status, headers)
         except TypeError:
             raise TypeError("the status and the header fields must be str: %r" % ((status, headers),)) from None
         return self.write
@@ -169,13 +167,13 @@ class Response:
             raise Expired
         if not self.sent:
             self.sent = True
-            data = b"%s\r\n%s" % (self.head, data)
+            data = b"%s\r\n%s" % (self.head.text, data)
         if data:
             self.connection.write(OUTPUT, data)
 
     def finish(self, data, end_of_head):
         """Sends all of the body at once, and ends the request."""
-        head = self.head
+        head = self.head.text
         length = len(head) + len(end_of_head) + len(data)
         self.sent = True
         if length > CONTENT_MAX:
@@ -193,26 +191,34 @@ HEADS_MAX = 256
 WITHOUT_BODY = (b"204", b"304")
 
 
-def head(key, status, headers):
+class Head:
     """The head of a response, up to the line that ends it."""
+
+    __slots__ = ("text", "may_tell_length")
+
+    def __init__(self, text):
+        self.text = text
+        # As PEP 3333 allows, unless the application has told it.
+        self.may_tell_length = text[8:11] not in WITHOUT_BODY and b"\ncontent-length:" not in text.lower()
+
+    def end(self, length):
+        """The end of the head, perhaps with a field that tells the length of the body."""
+        return b"Content-Length: %d\r\n\r\n" % length if self.may_tell_length else b"\r\n"
+
+
+def make_head(key, status, headers):
+    """The head of a response with this status and these fields."""
     if len(status) < 4 or not status[:3].isdigit() or status[3] != " ":
         raise ValueError("status message %r is not three digits, a space and a reason" % (status,))
     text = "Status: " + status + "\r\n" + "".join([name + ": " + value + "\r\n" for name, value in headers])
     lines = len(headers) + 1
     if text.count("\n") != lines or text.count("\r") != lines or "\0" in text:
         raise ValueError("a header field contains a line break: %r" % (headers,))
-    encoded = text.encode("latin-1")
+    made = Head(text.encode("latin-1"))
     if len(heads) >= HEADS_MAX:
         heads.clear()
-    heads[key] = encoded
-    return encoded
-
-
-def length_of(head, length):
-    """The field that tells the length of a body, as PEP 3333 allows, unless the application has told it; and the end of the head."""
-    if head[8:11] in WITHOUT_BODY or b"\ncontent-length:" in head.lower():
-        return b"\r\n"
-    return b"Content-Length: %d\r\n\r\n" % length
+    heads[key] = made
+    return made
 
 
 class Application:
@@ -277,11 +283,14 @@ class Application:
             if handler["head"] == "get" and environ["REQUEST_METHOD"] == "HEAD":
                 environ["REQUEST_METHOD"] = "GET"
             result = self.call(environ, response.start)
-            try:
-                self.deliver(response, result)
-            finally:
-                if hasattr(result, "close"):
-                    self.close(result, handler)
+            if type(result) is list:
+                self.deliver_pieces(response, result)
+            else:
+                try:
+                    self.deliver(response, result)
+                finally:
+                    if hasattr(result, "close"):
+                        self.close(result, handler)
             # Only now: what close() does belongs to the request, too.
             if connection.busy:
                 connection.end(b"")
@@ -304,14 +313,8 @@ class Application:
     def deliver(self, response, result):
         """Sends what the application has returned; all but the end, unless that goes with it."""
         kind = type(result)
-        if kind is list or kind is tuple:
-            data = result[0] if len(result) == 1 else b"".join(result)
-            if response.sent:
-                response.write(data)
-            elif response.head is None:
-                raise AssertionError("start_response() has not been called")
-            else:
-                return response.finish(data, length_of(response.head, len(data)) if len(result) == 1 else b"\r\n")
+        if kind is tuple:
+            self.deliver_pieces(response, result)
         elif kind is FileWrapper and not response.sent and response.head is not None and result.place():
             descriptor, offset = result.place()
             self.send_file(response, descriptor, offset)
@@ -322,10 +325,20 @@ class Application:
             if not response.sent:
                 response.write(b"")
 
+    def deliver_pieces(self, response, pieces):
+        """Sends a body that is there as a whole."""
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if response.sent:
+            response.write(data)
+        elif response.head is None:
+            raise AssertionError("start_response() has not been called")
+        else:
+            response.finish(data, response.head.end(len(data)) if len(pieces) == 1 else b"\r\n")
+
     def send_file(self, response, descriptor, offset):
         """Sends the rest of a file, with its length, unless the application has told another one."""
         length = max(os.fstat(descriptor).st_size - offset, 0)
-        response.head += length_of(response.head, length)[:-2]
+        response.head = Head(response.head.text + response.head.end(length)[:-2])
         response.write(b"")
         self.connection.write_file(descriptor, offset, length)
 
