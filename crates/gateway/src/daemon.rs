@@ -12,6 +12,6 @@ mod users;
 
 pub use serve::serve;
 pub(crate) use users::NotStarted;
-pub use users::Users;
+pub use users::{OwnedProgram, Users};
 
 pub use crate::process::{Socket, set_address};

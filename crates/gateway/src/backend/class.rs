@@ -10,6 +10,7 @@ use server::core::CoreDir;
 
 use super::{perl_bundle, python_bundle};
 use crate::command::Command;
+use crate::daemon::OwnedProgram;
 use crate::environment::Environment;
 use crate::protocol::Protocol;
 
@@ -166,6 +167,11 @@ impl Program {
     pub fn limited_by(mut self, server: &server::Server) -> Program {
         self.command.limits = crate::command::limits(server.main().base.slots.get::<CoreDir>());
         self
+    }
+
+    /// The program as one that the configuration names, whose owner has this identity.
+    pub fn owned_by(self, identity: sys::cred::Identity) -> OwnedProgram {
+        OwnedProgram::new(self.command, identity)
     }
 
     /// Makes it nicer (nice(2)), so that others go first.

@@ -1,52 +1,19 @@
 //! The child's side: a request gets a backend, the child keeps it for the next one, and gives it back.
 
 mod ask;
+mod held;
 mod line;
 
-use std::io;
-use std::time::Duration;
-
-use sys::process::Pid;
 use sys::time::Instant;
-use sys::watch::Watched;
 use upstream::Stream;
 
-use super::class::{EncodedClass, Version};
-use super::lease_state::LeaseCell;
-use super::manager_messages::{FromChild, Grant, Outcome};
-use super::stats::{self, PoolRow};
+use super::class::EncodedClass;
+use super::manager_messages::Outcome;
+use super::stats::PoolRow;
 
+pub(super) use ask::NoBackend;
 pub use ask::set_address;
-
-/// Why there is no backend.
-#[derive(Debug)]
-pub(crate) enum NoBackend {
-    /// There is none for this request: the status for the client, and why.
-    Refused { status: u16, why: String },
-    /// There is no manager.
-    NoManager,
-    /// What the class says of its program is too long for a message to the manager.
-    TooLong,
-    /// The process manager could not be asked.
-    Failed(io::Error),
-}
-
-/// A backend that serves a request. Dropping it before the end of the request ends the backend.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    /// The connection to the manager from which it came.
-    connection: Watched,
-    class: EncodedClass,
-    grant: Grant,
-    pub(crate) pid: Pid,
-    /// How many requests the backend served before.
-    pub(crate) served: u64,
-    /// How long the request waited for it.
-    pub(crate) waited: Duration,
-    /// Another request had to end first.
-    pub(crate) queued: bool,
-    began: Instant,
-}
+pub(super) use held::Lease;
 
 impl Lease {
     /// Gets a backend of this class, with the connection to it: the one that served the last request, or one that
@@ -66,46 +33,6 @@ impl Lease {
         Ok((lease, stream))
     }
 
-    /// The lease that the manager has granted.
-    fn granted(connection: Watched, class: &EncodedClass, grant: Grant) -> Lease {
-        Lease {
-            connection,
-            class: class.clone(),
-            grant,
-            pid: grant.pid,
-            served: grant.served,
-            waited: Duration::ZERO,
-            queued: grant.queued,
-            began: Instant::now(),
-        }
-    }
-
-    /// Begins a request that came at this moment.
-    fn begin(&mut self, came: Instant, waited: bool) {
-        self.began = Instant::now();
-        self.waited = if waited { self.began - came } else { Duration::ZERO };
-        self.queued &= waited;
-        if waited && let Some(row) = PoolRow::at(self.grant.row) {
-            row.count_wait(self.waited);
-        }
-    }
-
-    /// The cell that the manager looks at, if it has one for this lease.
-    fn cell(&self) -> Option<LeaseCell> {
-        stats::lease_cell(self.grant.row, self.grant.place)
-    }
-
-    /// Whether the lease is good for a request that comes now, of this version of the program's file.
-    fn fits(&self, version: Version, stream: &Stream) -> bool {
-        self.class.version == version && stream.is_quiet()
-    }
-
-    /// Counts a request that is over, before another one.
-    fn count(&mut self) {
-        self.served += 1;
-        self.grant.more -= 1;
-    }
-
     /// Gives it back after the request, which left the connection in this state: to the next request of this child, or
     /// to the manager.
     pub(crate) fn done(self, outcome: Outcome, stream: Stream) {
@@ -117,11 +44,5 @@ impl Lease {
         // The manager may give the backend to another child at once.
         drop(stream);
         lease.return_to_manager(outcome);
-    }
-
-    fn return_to_manager(self, outcome: Outcome) {
-        if sys::local::send(self.connection.get_ref(), &FromChild::Done(outcome).encode(), &[]).is_ok() {
-            ask::keep(self.connection);
-        }
     }
 }

@@ -38,6 +38,31 @@ pub struct Users {
     pub server: Option<Identity>,
     /// The users that may own scripts and then run them.
     pub owners: Option<Arc<dyn Owners>>,
+    /// Programs that the configuration itself names, with the user of each.
+    pub programs: Arc<[OwnedProgram]>,
+}
+
+/// A program that the configuration names, and the user it runs as. A child that asks for the program chooses arguments and
+/// limits; it cannot choose another program, another environment or another user.
+#[derive(Clone, Debug)]
+pub struct OwnedProgram {
+    command: Command,
+    identity: Identity,
+}
+
+impl OwnedProgram {
+    /// The program of a command, whose owner has this identity.
+    pub(crate) fn new(command: Command, identity: Identity) -> OwnedProgram {
+        OwnedProgram { command, identity }
+    }
+
+    /// Whether a command is to start this program.
+    fn is(&self, command: &Command) -> bool {
+        let Command { program, directory, environment, owner, .. } = &self.command;
+        *owner == Some((self.identity.uid, self.identity.gid))
+            && (program, directory, environment, owner)
+                == (&command.program, &command.directory, &command.environment, &command.owner)
+    }
 }
 
 impl Users {
@@ -50,7 +75,9 @@ impl Users {
     /// with an owner. `Err`: the message for the child.
     pub(crate) async fn start(&self, mut command: Command, options: StartOptions<'_>) -> Result<Pid, NotStarted> {
         cap(&mut command.limits);
+        let named = self.programs.iter().find(|program| program.is(&command));
         let starting = match (command.owner, &self.server) {
+            (Some(_), _) if let Some(named) = named => command.start_as(options, &named.identity, None),
             (Some(owner), _) => {
                 let owners = self.owners.as_ref().ok_or(NotStarted::Owner(0))?;
                 let admitted = owners.admit(&command.program, owner).map_err(NotStarted::Owner)?;

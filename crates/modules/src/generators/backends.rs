@@ -42,8 +42,9 @@ fn manager(server: &Arc<Server>, children: Option<&Identity>) -> Result<Option<H
     let directory = &server.main().settings.get::<BackendServer>().directory.0;
     let restarts = OPENED.fetch_add(1, Ordering::Relaxed);
     let directory = PathBuf::from(format!("{directory}.{}.{restarts}", Pid::own()));
-    let users = Users { server: children.cloned(), owners: owners::all(server) };
-    let privileged = users.owners.is_some();
+    let users =
+        Users { server: children.cloned(), owners: owners::all(server), programs: mod_wsgi::owned(server).into() };
+    let privileged = users.owners.is_some() || !users.programs.is_empty();
     let open = || {
         make_directory(&directory, children, privileged)?;
         let owner = children.map(|identity| (identity.uid, identity.gid));

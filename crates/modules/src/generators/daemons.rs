@@ -1,6 +1,7 @@
 //! The daemons that start scripts, for the modules that need them.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conf::{Context, Error, Setting, settings};
@@ -61,7 +62,7 @@ pub(super) fn open(server: &Server, children: Option<&Identity>) -> Result<Helpe
     let socket = socket
         .map_err(|error| format!("{}: AH01242: Couldn't bind unix domain socket {path}", sys::describe(&error)))?;
     daemon::set_address(socket.path());
-    let users = Users { server: children.cloned(), owners: owners::all(server) };
+    let users = Users { server: children.cloned(), owners: owners::all(server), programs: Arc::default() };
     let processors = || sys::affinity::processors().max(2);
     Ok(HelperProcess {
         name: "cgid",

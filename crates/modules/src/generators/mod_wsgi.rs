@@ -21,6 +21,7 @@ use server::PhaseHook::{Later, Now};
 use server::core::CoreServer;
 use server::{Handler, HandlerResult, Hook, Module, Order, Phase, Request, Waiting};
 
+pub(super) use self::daemon::owned;
 pub(super) use self::import::standing;
 use self::pool::Application;
 use self::settings::{
@@ -96,7 +97,7 @@ fn refuse(cmd: &mut Cmd<'_>, _: &str) -> Outcome {
 const DIRECTIVES: &[Directive] = &[
     row("WSGIScriptAlias", SERVER, Raw(|c, line| alias::add(c, line, false)), "", "Map location to target WSGI script file."),
     row("WSGIScriptAliasMatch", SERVER, Raw(|c, line| alias::add(c, line, true)), "", "Map location pattern to target WSGI script file."),
-    row("WSGIDaemonProcess", SERVER, Words(daemon::add), "", "Specify details of daemon processes to start.").differs("Processes start when the first request comes for an application, and each application has its own. They run as the server's user."),
+    row("WSGIDaemonProcess", SERVER, Words(daemon::add), "", "Specify details of daemon processes to start.").differs("Processes start when the first request comes for an application, and each application has its own."),
     ignored("WSGISocketPrefix", SERVER, "logs/wsgi", OWN_SOCKETS, "Path prefix for the daemon process sockets."),
     ignored("WSGISocketRotation", SERVER, "On", OWN_SOCKETS, "Enable/Disable rotation of daemon process sockets."),
     ignored("WSGIAcceptMutex", SERVER, "Default", OWN_SOCKETS, "Set accept mutex type for daemon processes."),

@@ -11,7 +11,6 @@ use sys::local::SocketKind;
 use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
-use super::NoBackend;
 use crate::backend::class::EncodedClass;
 use crate::backend::manager_messages::{FromChild, FromManager, PACKET_MAX, Question};
 
@@ -23,6 +22,19 @@ const ANSWER_MAX: usize = 4096;
 static ADDRESS: Mutex<Option<Arc<Path>>> = Mutex::new(None);
 /// Connections to the manager that nobody uses.
 static IDLE: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
+
+/// Why there is no backend.
+#[derive(Debug)]
+pub(crate) enum NoBackend {
+    /// There is none for this request: the status for the client, and why.
+    Refused { status: u16, why: String },
+    /// There is no manager.
+    NoManager,
+    /// What the class says of its program is too long for a message to the manager.
+    TooLong,
+    /// The process manager could not be asked.
+    Failed(io::Error),
+}
 
 /// Sets the address of this configuration's process manager. For the parent, before it forks the children that need it.
 pub fn set_address(path: Arc<Path>) {

@@ -17,7 +17,8 @@ use sys::time::Instant;
 use sys::watch::Watched;
 use upstream::Stream;
 
-use super::{Lease, NoBackend, ask};
+use super::ask::{self, NoBackend};
+use super::held::Lease;
 use crate::backend::class::{Concurrency, EncodedClass, PoolSettings, Version};
 use crate::backend::lease_state::LeaseCell;
 use crate::backend::manager_messages::{FromManager, Outcome};
@@ -426,7 +427,10 @@ impl Drop for Place<'_> {
         waker.into_iter().for_each(Waker::wake);
         // The client has gone before the request could begin.
         if let Some((lease, stream)) = lease {
-            lease.done(Outcome::Ready, stream);
+            let cell = lease.cell().filter(|_| lease.grant.more > 0);
+            if let Some((lease, _)) = hand_on(lease, cell, stream) {
+                lease.return_to_manager(Outcome::Ready);
+            }
         }
     }
 }

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use conf::error::Phase;
 use conf::{Cmd, Context, Error, Outcome, Refusal};
-use server::Draft;
+use gateway::daemon::OwnedProgram;
 use server::settings::user::identity;
+use server::{Draft, Server, VirtualHost};
+use sys::cred::Identity;
 
-use super::settings::{DaemonProcess, WsgiServer};
+use super::pool::Application;
+use super::settings::{Account, DaemonProcess, ServerAccount, WsgiServer};
+use crate::derived::Derived;
 
 /// What an option does with its value. `Err`: the value is none; mod_wsgi's word for what it should have been.
 type SetOption = fn(&mut DaemonProcess, &Cmd<'_>, &str) -> Result<(), String>;
@@ -56,7 +60,8 @@ const OPTIONS: &[(&str, SetOption)] = &[
     ("locale", |daemon, _, value| variable(daemon, "LC_ALL", value)),
     ("python-eggs", |daemon, _, value| variable(daemon, "PYTHON_EGG_CACHE", value)),
     ("user", |daemon, cmd, value| {
-        set(&mut daemon.user, by_number(value).or_else(|| cmd.context.system.user(value).map(|(uid, _)| uid)), "user")
+        let uid = by_number(value).or_else(|| cmd.context.system.user(value).map(|(uid, _)| uid));
+        set(&mut daemon.user, uid.map(Account::of), "user")
     }),
     ("group", |daemon, cmd, value| {
         set(&mut daemon.group, by_number(value).or_else(|| cmd.context.system.group(value)), "group")
@@ -125,28 +130,43 @@ fn by_number(value: &str) -> Option<u32> {
     value.strip_prefix('#')?.parse().ok()
 }
 
-/// Processes run as the server's user. A group that names another one is an error: its application may count on it.
+/// Finds out which processes run as others than the server. Root's rights are for none of them.
 pub(super) fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Error> {
-    // The server itself says what is wrong with its user.
-    let Ok((user, group)) = identity(&draft.main, &*context.system) else { return Ok(()) };
     for server in draft.servers() {
         let groups = &server.get::<WsgiServer>().groups;
         for (name, daemon) in groups.iter() {
-            let differs = |own: Option<u32>, servers: u32| own.is_some_and(|own| own != servers);
-            if (differs(daemon.user, user.id) || differs(daemon.group, group.id))
-                && let Some(origin) = groups.origin(name)
-            {
-                let text = format!(
-                    "WSGIDaemonProcess {name} names another user or group than the server's, {} and {}: processes of Python run \
-                     as the server's user here. Leave out user= and group=, or start the application as that user, with \
-                     gunicorn or uwsgi, behind mod_proxy",
-                    user.name, group.name
-                );
-                return Err(Error::at(Phase::Apply, origin, text));
-            }
+            let (Some(user), Some(origin)) = (&daemon.user, groups.origin(name)) else { continue };
+            let refusal = match user {
+                Account { uid: 0, .. } => "WSGI process blocked from running as root.",
+                Account { home: None, .. } => "Couldn't determine user name from uid.",
+                Account { home: Some(_), .. } => continue,
+            };
+            return Err(Error::at(Phase::Apply, origin, refusal));
         }
     }
+    // The server itself says what is wrong with its user.
+    if let (true, Ok((user, group))) = (sys::cred::is_root(), identity(&draft.main, &*context.system)) {
+        let account = Some(ServerAccount { account: Account::of(user.id), gid: group.id });
+        draft.hosts.iter_mut().for_each(|host| host.server.edit::<WsgiServer>().account = Derived(account.clone()));
+        draft.main.edit::<WsgiServer>().account = Derived(account);
+    }
     Ok(())
+}
+
+/// The programs of processes that run as others than the server, and whom they run as: what the process manager starts
+/// as nobody else asks it to.
+pub(in crate::generators) fn owned(server: &Server) -> Vec<OwnedProgram> {
+    let of_host = |host: &VirtualHost| -> Vec<OwnedProgram> {
+        let conf = host.settings.get::<WsgiServer>();
+        let program = |(group, daemon): (&String, &DaemonProcess)| {
+            let (uid, gid) = daemon.owner(conf.account.0.as_ref()?)?;
+            let class = Application::of_group(group).class_of(host, "", Some(daemon))?;
+            let user = sys::cred::user_by_id(uid).ok().flatten()?;
+            Some(class.program.owned_by(Identity::new(&user, gid)))
+        };
+        conf.groups.iter().filter_map(program).collect()
+    };
+    server.hosts.iter().flat_map(of_host).collect()
 }
 
 /// Adds a group of processes.

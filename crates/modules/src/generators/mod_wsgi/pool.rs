@@ -58,6 +58,17 @@ impl Application {
         }
     }
 
+    /// Any of a process group.
+    pub(super) fn of_group(process_group: &str) -> Application {
+        Application {
+            process_group: process_group.into(),
+            application_group: String::new(),
+            pool: String::new(),
+            callable: String::new(),
+            forks: false,
+        }
+    }
+
     /// The one of a script outside of all process groups.
     pub(super) fn of_script(request: &Request, application_group: &str) -> Application {
         Application {
@@ -140,8 +151,14 @@ impl Application {
         let imports =
             server.imports.iter().filter(|import| import.concerns(&self.process_group, &self.application_group));
         arguments.extend(imports.map(|import| format!("import={}", import.file)));
-        let directory = options.home.as_deref().unwrap_or("/");
-        let program = Program::new(&python, &arguments, environment(server, options)?, directory, None)?;
+        let account = server.account.0.as_ref().filter(|_| daemon.is_some());
+        let home = account.and_then(|account| options.home_of_user(account));
+        let owner = account.and_then(|account| options.owner(account));
+        // As in mod_wsgi.
+        let at_home = home.filter(|_| options.user.is_some() && owner.is_some());
+        let directory = options.home.as_deref().or(at_home).unwrap_or("/");
+        let environment = environment(server, options, home)?;
+        let program = Program::new(&python, &arguments, environment, directory, owner)?;
         let program = program.with_runtime(Runtime::Python);
         Some(Class {
             name: match self.forks {
@@ -184,8 +201,8 @@ impl Application {
     }
 }
 
-/// The environment of processes.
-fn environment(server: &WsgiServer, options: &DaemonProcess) -> Option<Environment> {
+/// The environment of processes, whose user has this home directory.
+fn environment(server: &WsgiServer, options: &DaemonProcess, home: Option<&str>) -> Option<Environment> {
     let mut environment = Environment::default();
     environment.add(b"PATH", &to_bytes(&gateway::env::path())).then_some(())?;
     let own = server.environment().into_iter().chain(options.environment.iter().cloned()).collect::<Vec<_>>();
@@ -194,7 +211,8 @@ fn environment(server: &WsgiServer, options: &DaemonProcess) -> Option<Environme
             environment.add(name.as_bytes(), value.as_bytes()).then_some(())?;
         }
     }
-    for (name, value) in own {
+    let home = home.map(|home| ("HOME", home.to_string()));
+    for (name, value) in home.into_iter().chain(own) {
         environment.add(name.as_bytes(), &to_bytes(&value)).then_some(())?;
     }
     Some(environment)

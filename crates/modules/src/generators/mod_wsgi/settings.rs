@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use conf::{Level, Listed, Setting, settings};
+use gateway::owners::Owner;
 use gateway::{StderrMessages, TimeoutMessage};
+use sys::cred::user_by_id;
 
+use crate::derived::Derived;
 use crate::mappers::mod_alias::list::List;
 
 /// The handler of scripts.
@@ -60,6 +63,8 @@ settings! {
         pub(super) imports: Listed<Import>,
         pub(super) no_bytecode: Setting<bool> = NO_BYTECODE,
         pub(super) restricted: Setting<bool> = RESTRICTED,
+        /// Only root can start processes as others.
+        pub(super) account: Derived<Option<ServerAccount>>,
     }
 }
 
@@ -158,9 +163,45 @@ pub(super) struct DaemonProcess {
     pub(super) arguments: Vec<String>,
     /// Variables of the processes' environment.
     pub(super) environment: Vec<(&'static str, String)>,
-    /// The numbers of its user and group, if it names any.
-    pub(super) user: Option<u32>,
+    /// Its user, and the number of its group, if it names any.
+    pub(super) user: Option<Account>,
     pub(super) group: Option<u32>,
+}
+
+/// The user of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) uid: u32,
+    /// The home directory; `None`: the system does not know the user.
+    pub(super) home: Option<String>,
+}
+
+impl Account {
+    /// The user with this number.
+    pub(super) fn of(uid: u32) -> Account {
+        Account { uid, home: user_by_id(uid).ok().flatten().map(|user| user.home) }
+    }
+}
+
+/// Whom processes run as that name no user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServerAccount {
+    pub(super) account: Account,
+    pub(super) gid: u32,
+}
+
+impl DaemonProcess {
+    /// The user and group of the processes, if they are not the server's.
+    pub(super) fn owner(&self, server: &ServerAccount) -> Option<Owner> {
+        let uid = self.user.as_ref().map_or(server.account.uid, |user| user.uid);
+        let owner = (uid, self.group.unwrap_or(server.gid));
+        (owner != (server.account.uid, server.gid)).then_some(owner)
+    }
+
+    /// The home directory of their user, if that is known.
+    pub(super) fn home_of_user<'a>(&'a self, server: &'a ServerAccount) -> Option<&'a str> {
+        self.user.as_ref().unwrap_or(&server.account).home.as_deref()
+    }
 }
 
 impl Default for DaemonProcess {

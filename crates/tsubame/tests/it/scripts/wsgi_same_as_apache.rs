@@ -14,6 +14,12 @@ const ACCESS: &str = "def allow_access(environ, host):\n    \
     return {'other': 'another', 'none': None}.get(user, password == 'good')\n\
     def groups_for_user(environ, user):\n    return {'root': ['admin', 'staff'], 'odd': None}.get(user, ['guest'])\n";
 
+/// Tells whom it runs as; and where, unless that is where the server was started.
+const WHO: &str = "import os\n\ndef application(environ, start_response):\n    \
+    start_response('200 OK', [('Content-Type', 'text/plain')])\n    \
+    told = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups(), os.environ['HOME'], os.getcwd() if os.getuid() == 5 else ''\n    \
+    return [repr(told).encode()]\n";
+
 /// The entry of docs/differences.md.
 const ENTRY: &str = "Applications in Python";
 
@@ -48,6 +54,35 @@ fn check(test: &str, lines: &str, cases: &[Case], more: &[(&'static str, &'stati
     let mut allowed = always();
     allowed.extend(more.iter().map(|(case, what)| Allowed { case, what, entry: ENTRY }));
     compare(test, build, &configuration(lines), cases, &allowed);
+}
+
+/// Processes run as the user and the group that their line names.
+#[test]
+fn wsgi_processes_run_as_in_apache() {
+    let groups = [
+        ("plain", ""),
+        ("user", "user=games"),
+        ("number", "user=#5"),
+        ("group", "group=mail"),
+        ("both", "user=games group=#8"),
+        ("home", "user=games home=/tmp"),
+    ];
+    let lines: String = groups
+        .iter()
+        .map(|(name, options)| {
+            format!(
+                "WSGIDaemonProcess {name} {options}\n\
+                 WSGIScriptAlias /{name} ${{ROOT}}/apps/who.wsgi process-group={name} application-group=%{{GLOBAL}}\n"
+            )
+        })
+        .collect();
+    let paths: Vec<String> = groups.iter().map(|(name, _)| format!("/{name}")).collect();
+    let cases = gets(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+    let build: fn(&Site) = |site| {
+        build(site);
+        site.file("apps/who.wsgi", WHO);
+    };
+    compare("wsgi_processes_run_as_in_apache", build, &configuration(&lines), &cases, &always());
 }
 
 /// Which script a path leads to, in which group, and what it is told.
