@@ -182,7 +182,7 @@ under_percore_and! { worker:
         server.restart(Signal::USR1);
         assert_eq!(statuses(&server, "/each/page", "", 1), [429], "a restart forgives nothing");
         site.configure(mpm, &lines("1000/s"));
-        server.restart(Signal::USR1);
+        server.replace(Signal::USR1);
         assert_eq!(statuses(&server, "/each/page", "", 3), [200; 3]);
     }
 

@@ -251,6 +251,14 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// Restarts the server, and waits for the end of its children: a child that leaves answers what it has accepted, by the
+    /// configuration that it has.
+    pub fn replace(&mut self, signal: Signal) {
+        let children = self.children();
+        self.restart(signal);
+        until("the end of the old children", || self.children().is_disjoint(&children).then_some(()));
+    }
+
     /// Takes the descriptors that the parent has now for those that it may have in the end: where it serves itself it has
     /// some of them only when it has served.
     pub fn count_descriptors(&mut self) {

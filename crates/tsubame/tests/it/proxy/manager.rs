@@ -47,13 +47,6 @@ fn start<'s>(mpm: Mpm, site: &'s Site, text: &str) -> Server<'s> {
     server
 }
 
-/// Restarts a server, and waits for the end of its children: until then one of them may answer under the former configuration.
-fn replace(server: &mut Server<'_>, signal: Signal) {
-    let children = server.children();
-    server.restart(signal);
-    until("the end of the old children", || server.children().is_disjoint(&children).then_some(()));
-}
-
 /// What a page says about each balancer and each member, up to the status of a member.
 fn facts(page: &str) -> Vec<String> {
     let is_fact = |line: &&str| line.contains(" Used]</td>") || line.starts_with("<td><a ");
@@ -315,11 +308,11 @@ fn a_restart_keeps_what_is_to_persist() {
         let before = facts(&page(site.address()));
         let after = change();
         assert_ne!(before, after);
-        replace(&mut server, Signal::USR1);
+        server.replace(Signal::USR1);
         assert_eq!(facts(&page(site.address())), before);
         assert_eq!(state_file(&site), None);
         site.configure(mpm, &format!("BalancerPersist On\n{text}"));
-        replace(&mut server, Signal::USR1);
+        server.replace(Signal::USR1);
         assert_eq!(change(), after);
         let shown = page(site.address());
         assert!(shown.contains("Balancer changes will be persisted on restart."), "{shown}");
