@@ -317,7 +317,7 @@ fn a_restart_keeps_what_is_to_persist() {
         let shown = page(site.address());
         assert!(shown.contains("Balancer changes will be persisted on restart."), "{shown}");
         for signal in [Signal::USR1, Signal::HUP] {
-            replace(&mut server, signal);
+            server.replace(signal);
             assert_eq!(facts(&page(site.address())), after, "{mpm} {signal:?}");
             let elected: Vec<String> = (0..4).map(|_| elected(&server, "/b/x")).collect();
             assert!(elected.contains(&"/m3/x".to_string()) && !elected.contains(&"/m2/x".to_string()), "{elected:?}");
