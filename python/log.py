@@ -1,12 +1,13 @@
 """Standard output and standard error: lines of the error log, with the details of the request that they belong to."""
 
+import contextvars
 import io
-import threading
+import os
 
 from tsubame_frames import ERROR
 
-# The connection whose request this thread serves.
-current = threading.local()
+# What sends the log of the request that is served here: in this thread, or in this task of an event loop.
+current = contextvars.ContextVar("current", default=None)
 
 
 class Log(io.TextIOBase):
@@ -23,8 +24,8 @@ class Log(io.TextIOBase):
         return True
 
     def write(self, text):
-        connection = getattr(current, "connection", None)
-        if connection is None or not connection.write(ERROR, text.encode(self.encoding, self.errors)):
+        request = current.get()
+        if request is None or not request.write(ERROR, text.encode(self.encoding, self.errors)):
             self.outside.write(text)
         return len(text)
 
@@ -33,3 +34,8 @@ class Log(io.TextIOBase):
 
     def fileno(self):
         return self.outside.fileno()
+
+
+def message(text):
+    """A message of this program about an application, as in mod_wsgi."""
+    return ("mod_wsgi (pid=%d): %s\n" % (os.getpid(), text.rstrip("\n"))).encode("utf-8", "backslashreplace")

@@ -61,7 +61,7 @@ class Process:
         """Serves the requests of a connection until the server closes it."""
         connection = Connection(socket)
         application = Application(connection, self)
-        log.current.connection = connection
+        log.current.set(connection)
         try:
             while True:
                 request = connection.request()
@@ -76,7 +76,7 @@ class Process:
             pass
         finally:
             self.serving = False
-            log.current.connection = None
+            log.current.set(None)
             socket.close()
             if self.ending and not self.shared:
                 raise SystemExit
@@ -128,6 +128,14 @@ class Process:
             copies += 1
             connection.close()
 
+    def serve_in_a_loop(self):
+        """Serves many requests at a time, as long as they wait for something."""
+        # Others need no event loop, whose libraries take time to load.
+        import asyncio
+        from tsubame_loop import Loop
+
+        asyncio.run(Loop(self).serve())
+
 
 def add_paths(paths):
     """Adds directories before those that are searched already, with the `.pth` files in them."""
@@ -160,6 +168,8 @@ def main(mode, arguments):
             print(problem, file=sys.stderr)
     if mode == "fork":
         process.serve_in_copies()
+    elif mode == "asgi":
+        process.serve_in_a_loop()
     elif process.threads == 1:
         process.serve_alone()
     else:

@@ -5,6 +5,7 @@ import os
 import sys
 
 import tsubame_access as access
+import tsubame_log as log
 import tsubame_script as script
 from tsubame_frames import CONTENT_MAX, ERROR, OUTPUT, Gone, end_of, header
 
@@ -350,8 +351,7 @@ class Application:
             self.report(self.occurred(handler) + script.formatted(problem))
 
     def report(self, text):
-        text = "mod_wsgi (pid=%d): %s\n" % (os.getpid(), text.rstrip("\n"))
-        self.connection.write(ERROR, text.encode("utf-8", "backslashreplace"))
+        self.connection.write(ERROR, log.message(text))
 
     def occurred(self, handler):
         return "Exception occurred processing WSGI script '%s'.\n" % handler["file"]

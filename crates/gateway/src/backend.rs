@@ -25,6 +25,7 @@ mod run;
 mod share;
 pub mod stats;
 mod throttle;
+mod tunnel;
 
 pub use authorize::{AUTHORIZER, Verdict, authorize, authorize_at};
 pub use call::{Head, RuntimeCall, StderrMessages};

@@ -42,6 +42,8 @@ pub struct Caller {
     pub log: Option<ScriptLog>,
     /// Whether the access log records the script's cost: then the response ends with its process.
     pub accounts: bool,
+    /// The protocol that the script may switch to by the status 101: one that the client has asked for.
+    pub tunnel: Option<&'static str>,
 }
 
 impl Caller {
@@ -56,6 +58,7 @@ impl Caller {
             trusts_length: false,
             log: None,
             accounts: false,
+            tunnel: None,
         }
     }
 }

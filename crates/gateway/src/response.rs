@@ -10,4 +10,4 @@ mod relay;
 pub(crate) use fields::complain_to_client;
 pub use fields::{apply, media_type, shown};
 pub use header::{FIELDS_MAX, Fault, HEADER_MAX, LINE_MAX, Parser, ResponseHeader};
-pub(crate) use relay::{read_header, relay, stream, turn_away};
+pub(crate) use relay::{read_header, relay, send, stream, turn_away};

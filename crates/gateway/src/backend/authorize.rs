@@ -108,7 +108,8 @@ async fn request_verdict(
 ) -> Result<ResponseHeader, u16> {
     let bytes = request_bytes(request, head, variables, true).await?;
     // An authorizer only decides, so asking again is safe for any request.
-    let call = PoolCall { call: BackendCall { caller, head, stderr }, class, may_repeat: true, span: None };
+    let call =
+        PoolCall { call: BackendCall { caller, head, stderr, tunnel: None }, class, may_repeat: true, span: None };
     let script = call.begin(request, bytes).await?;
     read_response(request, script, caller).await
 }

@@ -11,7 +11,7 @@ use crate::protocol::fastcgi::Role;
 use crate::protocol::{Protocol, fastcgi, plain, script_runtime};
 
 /// How a request is put to a backend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct BackendCall<'a> {
     /// The module that has the request.
     pub(super) caller: &'a Caller,
@@ -19,6 +19,8 @@ pub(super) struct BackendCall<'a> {
     pub(super) head: &'a Head,
     /// How its standard error is logged.
     pub(super) stderr: StderrMessages,
+    /// What the client will say if the script switches to another protocol: then it takes the place of the request's body.
+    pub(super) tunnel: Option<&'a RequestBody>,
 }
 
 /// The head of a request.

@@ -201,6 +201,8 @@ pub struct PoolSettings {
     pub requests: Option<u64>,
     /// How long a request may take, from the moment it gets a backend to the end of its response.
     pub busy: Option<Duration>,
+    /// How long the requests of a backend that serves several may go on once it is to end. `None`: until their end.
+    pub graceful: Option<Duration>,
     /// The memory limit of a backend, in bytes, give or take a tenth, so that not all end at once.
     pub memory: Option<u64>,
     /// The limit on how fast they are started.
@@ -236,6 +238,7 @@ impl Default for PoolSettings {
             lifetime: None,
             requests: None,
             busy: None,
+            graceful: None,
             memory: None,
             score: None,
             wait: Duration::from_secs(60),

@@ -54,6 +54,8 @@ pub(crate) struct BackendExchange {
     is_data: bool,
     /// The next piece of the body has to come from the client.
     awaiting_client: bool,
+    /// The body is what the client of a tunnel says: nothing before the script has answered.
+    is_tunnel: bool,
     /// The backend reads no further.
     input_closed: bool,
     frames: Frames,
@@ -86,7 +88,7 @@ impl BackendExchange {
         lease: Option<Lease>,
         head: Vec<u8>,
     ) -> BackendExchange {
-        let BackendCall { caller, stderr, .. } = call;
+        let BackendCall { caller, stderr, tunnel, .. } = call;
         let protocol = call.head.protocol();
         let cost = Arc::new(ScriptUse::new(lease.as_ref().map_or(Duration::ZERO, |lease| lease.waited)));
         request.account.script = Some(cost.clone());
@@ -96,10 +98,11 @@ impl BackendExchange {
             stream,
             unsent: head,
             sent: 0,
-            body: (!request.body.is_none()).then(|| request.body.clone()),
+            body: tunnel.or_else(|| Some(&request.body).filter(|body| !body.is_none())).cloned(),
             data: call.head.data(),
             is_data: false,
             awaiting_client: false,
+            is_tunnel: tunnel.is_some(),
             input_closed: false,
             frames: Frames::new(protocol),
             decoded: Messages::default(),
@@ -216,10 +219,17 @@ impl BackendExchange {
                 let status = page.unwrap_or(500);
                 Some(Event::Failed(Failure::new(status, Level::Debug, text)))
             }
-            // Earlier output counts: a header may be there, and with it a response.
-            Some((status, text)) if output.is_empty() => {
+            Some((status, text)) => {
                 let text = format!("{}: {text}", request.mapped.filename);
-                Some(Event::Failed(Failure::new(status, Level::Error, text)))
+                let failure = Failure::new(status, Level::Error, text);
+                match output.len() > before {
+                    // A header may be there, and with it a response, which is not to look complete.
+                    true => {
+                        self.failure = Some(failure);
+                        Some(Event::Output)
+                    }
+                    false => Some(Event::Failed(failure)),
+                }
             }
             _ if output.len() > before => Some(Event::Output),
             _ if self.has_ended() => Some(Event::Ended),
@@ -338,7 +348,7 @@ impl Source for BackendExchange {
                 Poll::Ready(None) => {}
                 Poll::Pending if has_more_input => return Poll::Ready(Event::Busy),
                 Poll::Pending => {
-                    if self.awaiting_client {
+                    if self.awaiting_client && (self.reached == Reached::Response || !self.is_tunnel) {
                         // The backend may be waiting for its input, and so are we: the body has its own deadline.
                         self.active = Instant::now();
                         return Poll::Pending;
@@ -351,7 +361,7 @@ impl Source for BackendExchange {
     }
 
     fn has_ended(&self) -> bool {
-        self.state != ResponseState::Open
+        self.state != ResponseState::Open && self.failure.is_none()
     }
 
     fn settle(&mut self) {}

@@ -180,14 +180,27 @@ fn given(number: u64) -> Option<u64> {
 /// The protocols, by their numbers.
 const PROTOCOLS: [Protocol; 3] = [Protocol::FastCgi, Protocol::Runtime, Protocol::Plain];
 /// The numbers of a class, and its texts.
-const NUMBERS: usize = 19;
+const NUMBERS: usize = 20;
 const TEXTS: usize = 4;
 
 impl Class {
     /// The class as bytes: the same for the same class, whatever the version of its program's file.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let PoolSettings { max, min, keep, max_of_all, idle, lifetime, requests, busy, memory, score, wait, queue } =
-            self.settings;
+        let PoolSettings {
+            max,
+            min,
+            keep,
+            max_of_all,
+            idle,
+            lifetime,
+            requests,
+            busy,
+            graceful,
+            memory,
+            score,
+            wait,
+            queue,
+        } = self.settings;
         let points = score.unwrap_or(Score { start: 0, end: 0, second: 0, limit: 0 });
         let protocol = match self.protocol {
             Protocol::FastCgi => 0,
@@ -222,6 +235,7 @@ impl Class {
             },
             keep,
             micros(busy),
+            micros(graceful),
         ];
         let given = match &self.program.runtime {
             Some(Runtime::Text(text)) => text,
@@ -260,6 +274,7 @@ impl Class {
             lifetime: time(at(6)?),
             requests: given(at(7)?),
             busy: time(at(18)?),
+            graceful: time(at(19)?),
             memory: given(at(8)?),
             score: (at(9)? == 1).then_some(score),
             wait: time(at(14)?)?,
@@ -307,6 +322,7 @@ mod tests {
             settings: PoolSettings {
                 score: Some(Score { start: 1, end: 2, second: 1, limit: 10 }),
                 lifetime: Some(Duration::from_secs(3600)),
+                graceful: Some(Duration::from_secs(15)),
                 ..PoolSettings::default()
             },
         }

@@ -25,6 +25,8 @@ pub(super) enum Activity {
     Idle,
     /// Serves a request, or several.
     Busy,
+    /// Serves its last requests, of several.
+    Draining,
     /// Has an order to end.
     Ending,
 }
@@ -49,6 +51,8 @@ pub(super) struct BackendView {
 #[derive(Clone, Debug)]
 pub(super) struct PoolView<'a> {
     pub(super) settings: &'a PoolSettings,
+    /// Whether a backend serves several requests at once.
+    pub(super) many: bool,
     pub(super) backends: &'a [BackendView],
     /// How many requests wait for a backend.
     pub(super) waiting: usize,
@@ -81,16 +85,22 @@ pub(super) fn decide(view: &PoolView<'_>) -> Decision {
     let mut decision = Decision::default();
     let mut next_check =
         |at: Duration| decision.next_check = Some(decision.next_check.map_or(at, |other| other.min(at)));
-    let mut alive = backends.iter().filter(|seen| seen.activity != Activity::Ending).count() as u64;
+    let count = |activity| backends.iter().filter(|seen| seen.activity == activity).count() as u64;
+    let draining = count(Activity::Draining);
+    let mut alive = backends.len() as u64 - count(Activity::Ending) - draining;
+    let mut ended_idle = 0;
     // The longest idle first: the last used stays warm.
     let mut idle: Vec<usize> =
         (0..backends.len()).filter(|index| backends[*index].activity == Activity::Idle).collect();
     idle.sort_by_key(|index| backends[*index].since);
-    for index in idle.iter().copied() {
+    // One that serves several is perhaps never idle.
+    let many = (0..backends.len()).filter(|index| view.many && backends[*index].activity == Activity::Busy);
+    for index in idle.iter().copied().chain(many) {
         let seen = &backends[index];
         let spread = |value: u64| value.saturating_add_signed((value as i64 / 1000).saturating_mul(seen.jitter));
         let old = settings.lifetime.map(|lifetime| seen.born + lifetime);
-        let unused = settings.idle.map(|idle| seen.since + idle).filter(|_| alive > settings.min.max(settings.keep));
+        let may_be_unused = seen.activity == Activity::Idle && alive > settings.min.max(settings.keep);
+        let unused = settings.idle.map(|idle| seen.since + idle).filter(|_| may_be_unused);
         let reason = match () {
             () if seen.outdated => Some(Reason::Changed),
             () if settings.requests.is_some_and(|requests| seen.served >= requests) => Some(Reason::Requests),
@@ -106,11 +116,20 @@ pub(super) fn decide(view: &PoolView<'_>) -> Decision {
             Some(reason) => {
                 decision.end.push((index, reason));
                 alive -= 1;
+                ended_idle += usize::from(seen.activity == Activity::Idle);
             }
             None => [old.filter(|_| seen.served > 0), unused].into_iter().flatten().for_each(&mut next_check),
         }
     }
-    let free = idle.len() - decision.end.len();
+    let free = idle.len() - ended_idle;
+    for (index, seen) in backends.iter().enumerate().filter(|(_, seen)| seen.activity == Activity::Draining) {
+        match settings.graceful.map(|graceful| seen.since + graceful) {
+            // Why is known since it serves its last requests.
+            Some(at) if now >= at => decision.end.push((index, Reason::Own)),
+            Some(at) => next_check(at),
+            None => {}
+        }
+    }
     // Backends that have not answered yet count as free: they soon will be.
     let begins_until = |seen: &&BackendView| {
         Some(seen.born + BEGINNING).filter(|until| seen.activity == Activity::Busy && seen.served == 0 && now < *until)
@@ -127,8 +146,11 @@ pub(super) fn decide(view: &PoolView<'_>) -> Decision {
     }
     let needed = view.waiting.saturating_sub(free).min(view.processors.saturating_sub(young)).min(useful);
     let wanted = (settings.min.saturating_sub(alive) as usize).max(needed).saturating_sub(view.starting);
-    // A backend with an order to end counts until it has ended.
-    let room = settings.max.saturating_sub(backends.len() as u64).min(settings.max_of_all.saturating_sub(view.of_all));
+    // A backend with an order to end counts until it has ended; one that serves its last requests has a successor already.
+    let room = settings
+        .max
+        .saturating_sub(backends.len() as u64 - draining.min(settings.max))
+        .min(settings.max_of_all.saturating_sub(view.of_all));
     let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(view.starting));
     if wanted == 0 {
         return decision;
@@ -147,7 +169,7 @@ fn useful(view: &PoolView<'_>) -> usize {
     let soon_free = |seen: &&BackendView| match seen.activity {
         Activity::Idle => true,
         Activity::Busy => view.now < seen.since + LONG,
-        Activity::Ending => false,
+        Activity::Draining | Activity::Ending => false,
     };
     let most = (view.processors as u64 * 1000).div_ceil(share.max(1));
     usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(view.backends.iter().filter(soon_free).count())
@@ -194,6 +216,7 @@ mod tests {
     fn view_of<'a>(settings: &'a PoolSettings, backends: &'a [BackendView]) -> PoolView<'a> {
         PoolView {
             settings,
+            many: false,
             backends,
             waiting: 0,
             starting: 0,
@@ -208,6 +231,25 @@ mod tests {
 
     fn decision_for(settings: &PoolSettings, backends: &[BackendView], waiting: usize, starting: usize) -> Decision {
         decide(&PoolView { waiting, starting, ..view_of(settings, backends) })
+    }
+
+    #[test]
+    fn one_that_serves_several_ends_while_it_is_busy() {
+        let graceful = Some(Duration::from_secs(15));
+        let settings = PoolSettings { max: 1, requests: Some(9), graceful, ..PoolSettings::default() };
+        let full = seen(Activity::Busy, 1, 9);
+        let of = |backends: &[BackendView], waiting| {
+            let decision = decide(&PoolView { many: true, waiting, ..view_of(&settings, backends) });
+            (decision.start, decision.end)
+        };
+        assert_eq!(decision_for(&settings, &[full], 1, 0).end, [], "it serves one, and is idle soon");
+        assert_eq!(of(&[seen(Activity::Busy, 1, 8)], 1), (0, vec![]));
+        assert_eq!(of(&[full], 1), (0, vec![(0, Reason::Requests)]));
+        let draining = |seconds| seen(Activity::Draining, seconds, 9);
+        assert_eq!(of(&[draining(1)], 1), (1, vec![]), "its successor does not wait for it");
+        assert_eq!(of(&[draining(1), draining(1)], 1), (0, vec![]), "but there are not more and more of them");
+        assert_eq!(of(&[draining(15)], 0), (0, vec![(0, Reason::Own)]));
+        assert_eq!(of(&[draining(1), full], 0), (0, vec![(1, Reason::Requests)]));
     }
 
     #[test]
@@ -370,6 +412,7 @@ mod tests {
         let score = Score { start: 1, end: 2, second: 1, limit: 10 };
         let settings = PoolSettings { score: Some(score), ..PoolSettings::default() };
         let view = |score, failures| PoolView {
+            many: false,
             settings: &settings,
             backends: &[],
             waiting: 1,

@@ -178,6 +178,18 @@ impl Pool {
         }
     }
 
+    /// Lets a backend end: now, or when the requests that it serves have ended.
+    pub(super) fn retire(&mut self, number: u64, reason: Reason) {
+        match self.backend_mut(number) {
+            Some(backend) if backend.activity == Activity::Busy && backend.busy > 0 => {
+                backend.reason.get_or_insert(reason);
+                backend.activity = Activity::Draining;
+                backend.since = Instant::now();
+            }
+            _ => self.end(number, reason),
+        }
+    }
+
     /// Orders a backend to end.
     pub(super) fn end(&mut self, number: u64, reason: Reason) {
         if let Some(backend) = self.backend_mut(number) {
@@ -292,7 +304,7 @@ impl Pool {
 
     /// Whether any backend is serving a request.
     pub(super) fn is_busy(&self) -> bool {
-        self.backends.iter().any(|backend| backend.activity == Activity::Busy)
+        self.backends.iter().any(|backend| matches!(backend.activity, Activity::Busy | Activity::Draining))
     }
 
     /// How many requests wait.
@@ -348,6 +360,7 @@ impl Pool {
             .collect();
         let decision = policy::decide(&PoolView {
             settings: &self.class.settings,
+            many: self.class.concurrency != Concurrency::One,
             backends: &seen,
             waiting: self.queue.len(),
             starting: self.starting,

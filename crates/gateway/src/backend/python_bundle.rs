@@ -10,17 +10,35 @@ macro_rules! module {
     };
 }
 
-/// Every file of `python/`: its module and its text, each behind those that it imports.
-const MODULES: &[(&str, &str)] =
-    &[module!("frames"), module!("log"), module!("script"), module!("access"), module!("wsgi"), module!("serve")];
+/// Every file of `python/`: its module and its text.
+const MODULES: &[(&str, &str)] = &[
+    module!("access"),
+    module!("asgi"),
+    module!("frames"),
+    module!("log"),
+    module!("loop"),
+    module!("script"),
+    module!("serve"),
+    module!("websocket"),
+    module!("wsgi"),
+];
 
-/// Makes a module of each text, then runs the process.
-const BEGIN: &str = "import sys, types\nfor name, text in (\n";
-const RUN: &str = "):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name + '.py', 'exec'), module.__dict__)
-del name, text, module
-sys.modules['tsubame_serve'].main(sys.argv[1], sys.argv[2:])
+/// Makes a module of a text when it is imported.
+const BEGIN: &str = "import sys
+from importlib.machinery import ModuleSpec
+class Texts:
+    def find_spec(name, path=None, target=None):
+        return ModuleSpec(name, Texts) if name in Texts.texts else None
+    def create_module(spec):
+        return None
+    def exec_module(module):
+        exec(compile(Texts.texts[module.__name__], module.__name__ + '.py', 'exec'), module.__dict__)
+Texts.texts = dict((
+";
+const RUN: &str = "))
+sys.meta_path.insert(0, Texts)
+import tsubame_serve
+tsubame_serve.main(sys.argv[1], sys.argv[2:])
 ";
 
 /// One program made of all modules.

@@ -37,7 +37,7 @@ pub struct RemoteProtocol {
 }
 
 /// A request to a server that already runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RemoteCall<'a> {
     /// The module that has a request for the server.
     pub caller: &'a Caller,
@@ -128,7 +128,7 @@ impl RemoteCall<'_> {
     /// The exchange over a connection, which goes `back` when the response is complete.
     fn script(&self, request: &mut Request, stream: Stream, bytes: Vec<u8>, back: Option<(Kind, Keep)>) -> Script {
         let RemoteCall { caller, server, protocol, head, stderr, .. } = *self;
-        let call = BackendCall { caller, head, stderr };
+        let call = BackendCall { caller, head, stderr, tunnel: None };
         let exchange = BackendExchange::new(request, call, stream, None, bytes);
         let status_line = protocol.status_line.then(StatusLine::default);
         let remote = RemoteSource::new(exchange, back, status_line, protocol, server.name.clone(), caller.timeout);

@@ -12,6 +12,7 @@ use super::class::EncodedClass;
 use super::exchange::BackendExchange;
 use super::lease::{Lease, NoBackend};
 use super::manager_messages::Outcome;
+use super::tunnel;
 use crate::caller::Caller;
 use crate::protocol::Protocol;
 use crate::script::{Failure, Reached, Script};
@@ -37,11 +38,13 @@ pub async fn respond(
         Err(length) => return too_long(request, &caller, length),
     };
     let may_repeat = is_safe(request);
-    let call =
-        PoolCall { call: BackendCall { caller: &caller, head, stderr }, class, may_repeat, span: span.as_deref() };
-    let result = match call.begin(request, bytes).await {
-        Ok(script) => response::relay(request, script.within(running), &caller).await,
-        Err(status) => HandlerResult::Status(status),
+    let (offer, says) = caller.tunnel.map(tunnel::offer).unzip();
+    let call = BackendCall { caller: &caller, head, stderr, tunnel: says.as_ref() };
+    let call = PoolCall { call, class, may_repeat, span: span.as_deref() };
+    let result = match (call.begin(request, bytes).await, offer) {
+        (Ok(script), Some(offer)) => offer.relay(request, script.within(running), &caller).await,
+        (Ok(script), None) => response::relay(request, script.within(running), &caller).await,
+        (Err(status), _) => HandlerResult::Status(status),
     };
     request.child_led_to(span.as_deref(), &result);
     result
@@ -62,7 +65,7 @@ pub async fn respond_over(
         Ok(bytes) => bytes,
         Err(length) => return too_long(request, &caller, length),
     };
-    let call = BackendCall { caller: &caller, head, stderr };
+    let call = BackendCall { caller: &caller, head, stderr, tunnel: None };
     let result = match call.begin(request, Stream::new(Arc::new(socket)), None, bytes).await {
         Ok(script) => response::relay(request, script.within(running), &caller).await,
         Err(failure) => HandlerResult::Status(failed(request, &caller, &failure)),
@@ -88,7 +91,7 @@ impl BackendCall<'_> {
 }
 
 /// A request to a backend of a pool.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct PoolCall<'a> {
     pub(super) call: BackendCall<'a>,
     pub(super) class: &'a EncodedClass,

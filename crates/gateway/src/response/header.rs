@@ -39,7 +39,16 @@ pub struct ResponseHeader {
 impl ResponseHeader {
     /// Whether these are early hints (RFC 8297): the header of the response follows.
     pub fn is_interim(&self) -> bool {
-        let status = self.status.as_deref().and_then(|text| text.trim_end().strip_prefix("103"));
+        self.has_status("103")
+    }
+
+    /// Whether the script switches to another protocol (RFC 9110 section 15.2.2).
+    pub fn switches(&self) -> bool {
+        self.has_status("101")
+    }
+
+    fn has_status(&self, number: &str) -> bool {
+        let status = self.status.as_deref().and_then(|text| text.trim_end().strip_prefix(number));
         status.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     }
 }

@@ -154,7 +154,12 @@ fn log_failure(request: &Request, caller: &Caller, status: u16, script: &Script,
 }
 
 /// From a header to a response.
-async fn send(request: &mut Request, mut script: Script, header: ResponseHeader, caller: &Caller) -> HandlerResult {
+pub(crate) async fn send(
+    request: &mut Request,
+    mut script: Script,
+    header: ResponseHeader,
+    caller: &Caller,
+) -> HandlerResult {
     let decided = header.status.is_some();
     let length =
         header.content_length.clone().filter(|_| caller.trusts_length || request.env.contains("ap_trust_cgilike_cl"));

@@ -319,6 +319,7 @@ fn pool(conf: &FcgidServer, main: &FcgidServer) -> PoolSettings {
         lifetime: some(conf.lifetime()),
         requests: Some(conf.requests()).filter(|requests| *requests > 0),
         busy: some(conf.busy()),
+        graceful: None,
         memory: None,
         score: Some(Score {
             start: main.spawn_score(),

@@ -25,7 +25,7 @@ pub(super) use self::daemon::owned;
 pub(super) use self::import::standing;
 use self::pool::Application;
 use self::settings::{
-    CALLABLE, CHUNKED, ERROR_OVERRIDE, FORK, HANDLER, MapHead, NO_BYTECODE, PASS_AUTHORIZATION, RELOADING, RESTRICTED,
+    CALLABLE, CHUNKED, ERROR_OVERRIDE, Interface, MapHead, NO_BYTECODE, PASS_AUTHORIZATION, RELOADING, RESTRICTED,
     SENDFILE, STDERR, TIMEOUT_MESSAGE, WsgiDir, WsgiServer,
 };
 use super::backends;
@@ -54,7 +54,7 @@ pub(crate) static MODULE: Module = Module {
 };
 
 const SCRIPTS: Handler = Handler::Later {
-    claims: |request| matches!(request.handler_name(), Some(HANDLER | FORK)),
+    claims: |request| Interface::of(request).is_some(),
     check: refusal,
     run: |request| handle(request),
 };
@@ -197,20 +197,22 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
         request.log("wsgi", Level::Error, format!("{text}: {}", request.mapped.filename));
         return Some(HandlerResult::Status(status));
     }
-    if request.body.length().is_none() && !request.body.is_none() && !request.dir::<WsgiDir>().chunked() {
+    let may_be_chunked = Interface::of(request) == Some(Interface::Asgi) || request.dir::<WsgiDir>().chunked();
+    if request.body.length().is_none() && !request.body.is_none() && !may_be_chunked {
         let text = format!("Unexpected chunked request body (WSGIChunkedRequest is off): {}", request.mapped.filename);
         request.log("wsgi", Level::Error, text);
         return Some(HandlerResult::Status(411));
     }
     if request.is_hypothetical() {
-        let Application { process_group, application_group, .. } = Application::of(request);
+        let Application { process_group, application_group, interface, .. } = Application::of(request);
+        let kind = if interface == Interface::Asgi { "an ASGI" } else { "a WSGI" };
         let processes = if process_group.is_empty() {
             "processes of its own".into()
         } else {
             format!("the process group {process_group}")
         };
         request.note_step("wsgi", None, |_| {
-            format!("a WSGI application in {processes}, application group '{application_group}'")
+            format!("{kind} application in {processes}, application group '{application_group}'")
         });
     }
     None
@@ -244,6 +246,8 @@ struct Plan {
     /// `None`: no file can have the name of the script.
     class: Option<EncodedClass>,
     head: Head,
+    /// The one of a client that asks for a WebSocket.
+    websocket: Head,
     /// How long the application may be silent.
     timeout: Duration,
 }
@@ -254,9 +258,11 @@ impl Plan {
         // Requests for other groups have been refused.
         let daemon = application.daemon(request).flatten();
         let socket_timeout = daemon.and_then(|daemon| daemon.socket);
+        let head = |handler| Head::Runtime(application.call(request, daemon, handler, &request.mapped.filename));
         Plan {
             class: application.class(request, daemon).map(Class::encoded),
-            head: Head::Runtime(application.call(request, daemon, "wsgi", &request.mapped.filename)),
+            head: head(if application.interface == Interface::Asgi { "asgi" } else { "wsgi" }),
+            websocket: head("websocket"),
             timeout: socket_timeout.unwrap_or_else(|| request.host::<CoreServer>().timeout()),
         }
     }
@@ -276,13 +282,17 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         }
         // Applications count on it, whether there is one or not.
         request.env.set("PATH_INFO", request.mapped.path_info.clone());
+        let tunnel =
+            Interface::of(request).filter(|interface| *interface == Interface::Asgi).and_then(|_| websocket(request));
         let caller = Caller {
+            tunnel,
             as_is: true,
             trusts_length: true,
             accounts: accounts_for_scripts(request),
             ..Caller::new("wsgi", &TIMEOUT_MESSAGE, plan.timeout)
         };
-        let result = respond(request, caller, class, &plan.head, STDERR).await;
+        let head = if tunnel.is_some() { &plan.websocket } else { &plan.head };
+        let result = respond(request, caller, class, head, STDERR).await;
         match (result, request.response.status()) {
             (HandlerResult::Body(_), status @ 400..600) if request.dir::<WsgiDir>().error_override() => {
                 HandlerResult::Status(status)
@@ -290,4 +300,11 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             (result, _) => result,
         }
     })
+}
+
+/// The protocol of WebSockets, if the client asks for it.
+fn websocket(request: &Request) -> Option<&'static str> {
+    let asked = request.tunnel_for().filter(|_| request.data.method == "GET")?;
+    let name = "websocket";
+    asked.split(',').any(|asked| asked.trim().eq_ignore_ascii_case(name)).then_some(name)
 }

@@ -18,6 +18,7 @@ const TABLE: &[Absent] = &[
     Absent("application/x-httpd-cgi", "mod_cgi or mod_cgid", CGI),
     Absent("application/x-httpd-php*", "mod_php", PHP),
     Absent("application/x-lsphp*", "mod_lsapi", &[]),
+    Absent("asgi-script", "mod_wsgi", &["wsgi_module"]),
     Absent("cgi-script", "mod_cgi or mod_cgid", CGI),
     Absent("fastcgi-filter", "mod_fastcgi", &["fastcgi_module"]),
     Absent("fastcgi-script", "mod_fastcgi", &["fastcgi_module"]),

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod applications;
+pub mod asgi;
 pub mod cgi;
 pub mod cgi_clients;
 pub mod cgi_faults;

@@ -93,7 +93,7 @@ impl Shared {
             // A backend that has reached its limits gets no further request, however many wait.
             pool.reclaim_for_waiting();
             let (decision, numbers) = pool.decide(of_all, self.processors);
-            decision.end.into_iter().for_each(|(place, reason)| pool.end(numbers[place], reason));
+            decision.end.into_iter().for_each(|(place, reason)| pool.retire(numbers[place], reason));
         }
         pool.grant();
         pool.recall_for_poorer();
@@ -103,7 +103,7 @@ impl Shared {
         pool.measure(self.processors);
         let (decision, numbers) = pool.decide(of_all, self.processors);
         for (place, reason) in decision.end {
-            pool.end(numbers[place], reason);
+            pool.retire(numbers[place], reason);
         }
         let is_blocked = pool.is_blocked(of_all);
         pool.starting += decision.start;

@@ -1,5 +1,6 @@
 //! The leases of a pool's backends: which requests get one, and how it comes back.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -66,13 +67,14 @@ impl Pool {
         while !self.queue.is_empty() {
             let version = self.version;
             let free = |backend: &&mut Backend| {
-                backend.activity != Activity::Ending
+                matches!(backend.activity, Activity::Idle | Activity::Busy)
                     && backend.version == version
                     && backend.busy < most
                     && (has_room || backend.busy == 0)
             };
-            // The one used last is warm.
-            let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(|backend| backend.since) else {
+            // The least busy one; of these, the one used last is warm.
+            let preferred = |backend: &&mut Backend| (Reverse(backend.busy), backend.since);
+            let Some(backend) = self.backends.iter_mut().filter(free).max_by_key(preferred) else {
                 match self.reclaim() {
                     true => continue,
                     false => break,
@@ -289,9 +291,14 @@ impl Pool {
         if many {
             // A process of its own has served it, and has the connection.
             backend.weigh(false, sys::process::anonymous_memory);
-            if backend.busy == 0 && backend.activity == Activity::Busy {
-                backend.activity = Activity::Idle;
-                backend.since = Instant::now();
+            match (backend.activity, backend.busy) {
+                (Activity::Busy, _) if *outcome == Outcome::Last => self.retire(number, Reason::Own),
+                (Activity::Busy, 0) => {
+                    backend.activity = Activity::Idle;
+                    backend.since = Instant::now();
+                }
+                (Activity::Draining, 0) => self.end(number, Reason::Own),
+                _ => {}
             }
             return None;
         }

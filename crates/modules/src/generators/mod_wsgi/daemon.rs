@@ -10,7 +10,7 @@ use server::{Draft, Server, VirtualHost};
 use sys::cred::Identity;
 
 use super::pool::Application;
-use super::settings::{Account, DaemonProcess, ServerAccount, WsgiServer};
+use super::settings::{Account, DaemonProcess, Interface, ServerAccount, WsgiServer};
 use crate::derived::Derived;
 
 /// What an option does with its value. `Err`: the value is none; mod_wsgi's word for what it should have been.
@@ -23,6 +23,9 @@ const OPTIONS: &[(&str, SetOption)] = &[
     ("maximum-requests", |daemon, _, value| set_optional(&mut daemon.requests, number(value), "request count")),
     ("inactivity-timeout", |daemon, _, value| set_optional(&mut daemon.inactivity, time(value), "inactivity timeout")),
     ("request-timeout", |daemon, _, value| set_optional(&mut daemon.request, time(value), "request timeout")),
+    ("graceful-timeout", |daemon, _, value| {
+        time(value).map(|time| daemon.graceful = time).ok_or("graceful timeout".into())
+    }),
     ("restart-interval", |daemon, _, value| set_optional(&mut daemon.restart, time(value), "restart interval")),
     ("queue-timeout", |daemon, _, value| set_optional(&mut daemon.queue, time(value), "queue timeout")),
     ("socket-timeout", |daemon, _, value| set_optional(&mut daemon.socket, time(value), "socket timeout")),
@@ -70,9 +73,8 @@ const OPTIONS: &[(&str, SetOption)] = &[
 
 /// Options that have no effect here, for these reasons.
 const WITHOUT_EFFECT: &[&str] = &[
-    // The process manager notices a dead process at once, and waits for a busy one as for all backends.
+    // The process manager notices a dead process at once, and gives all backends the same time to end.
     "deadlock-timeout",
-    "graceful-timeout",
     "eviction-timeout",
     "shutdown-timeout",
     "startup-timeout",
@@ -158,13 +160,14 @@ pub(super) fn check(draft: &mut Draft, context: &mut Context) -> Result<(), Erro
 pub(in crate::generators) fn owned(server: &Server) -> Vec<OwnedProgram> {
     let of_host = |host: &VirtualHost| -> Vec<OwnedProgram> {
         let conf = host.settings.get::<WsgiServer>();
-        let program = |(group, daemon): (&String, &DaemonProcess)| {
+        let program = |(group, daemon): (&String, &DaemonProcess), interface| {
             let (uid, gid) = daemon.owner(conf.account.0.as_ref()?)?;
-            let class = Application::of_group(group).class_of(host, "", Some(daemon))?;
+            let class = Application::of_group(group, interface).class_of(host, "", Some(daemon))?;
             let user = sys::cred::user_by_id(uid).ok().flatten()?;
             Some(class.program.owned_by(Identity::new(&user, gid)))
         };
-        conf.groups.iter().filter_map(program).collect()
+        let of_interface = |interface| conf.groups.iter().filter_map(move |group| program(group, interface));
+        [Interface::Wsgi, Interface::Asgi].into_iter().flat_map(of_interface).collect()
     };
     server.hosts.iter().flat_map(of_host).collect()
 }

@@ -7,7 +7,7 @@ use server::Server;
 use server::paths::c_path;
 
 use super::pool::Application;
-use super::settings::{CALLABLE, Import, WsgiServer};
+use super::settings::{CALLABLE, Import, Interface, WsgiServer};
 
 pub(super) fn add(cmd: &mut Cmd<'_>, line: &str) -> Outcome {
     let words = words(line);
@@ -57,7 +57,7 @@ fn class(server: &Server, host: &server::VirtualHost, import: &Import) -> Option
         application_group: import.application_group.clone(),
         pool: import.application_group.clone(),
         callable: CALLABLE.into(),
-        forks: false,
+        interface: Interface::Wsgi,
     };
     let class = application.class_of(host, &import.file, Some(daemon))?;
     let program = class.program.limited_by(server);

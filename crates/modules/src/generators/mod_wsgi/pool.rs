@@ -9,8 +9,8 @@ use http::text::to_bytes;
 use server::{Request, VirtualHost};
 
 use super::settings::{
-    APPLICATION_GROUP, CALLABLE, CALLABLE_OBJECT, DaemonProcess, FORK, MOUNT, MapHead, PROCESS_GROUP, WsgiDir,
-    WsgiServer,
+    APPLICATION_GROUP, CALLABLE, CALLABLE_OBJECT, DaemonProcess, GRACEFUL, Interface, MOUNT, MapHead, PROCESS_GROUP,
+    WsgiDir, WsgiServer,
 };
 
 /// The system's python.
@@ -27,6 +27,8 @@ const IDLE: Duration = Duration::from_secs(600);
 const EMBEDDED: u64 = 5;
 /// How many requests for one script `python-fork` serves at once, for each processor.
 const COPIES: u64 = 4;
+/// How many requests a process with an event loop serves at once, WebSockets included.
+const LOOP_MAX: u64 = 1000;
 /// How long a request waits for a process of a group without `queue-timeout`.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -38,8 +40,7 @@ pub(super) struct Application {
     /// The application group as far as the configuration names it. Each has processes of its own, so no client can invent one.
     pub(super) pool: String,
     pub(super) callable: String,
-    /// Each request runs in a copy of one process that has loaded the script.
-    pub(super) forks: bool,
+    pub(super) interface: Interface,
 }
 
 impl Application {
@@ -48,24 +49,27 @@ impl Application {
         let noted = |note: &str| request.notes.get(note).map(str::to_string);
         let process_group = noted(PROCESS_GROUP).or_else(|| dir.process_group.get().cloned()).unwrap_or_default();
         let application_group = noted(APPLICATION_GROUP).or_else(|| dir.application_group.get().cloned());
-        let forks = request.handler_name() == Some(FORK);
+        let interface = Interface::of(request).unwrap_or(Interface::Wsgi);
         Application {
-            process_group: if forks { String::new() } else { named(request, &process_group) },
+            process_group: match interface {
+                Interface::Fork => String::new(),
+                Interface::Wsgi | Interface::Asgi => named(request, &process_group),
+            },
             application_group: named(request, application_group.as_deref().unwrap_or(RESOURCE)),
             pool: configured(request, application_group.as_deref().unwrap_or(RESOURCE)),
-            forks,
+            interface,
             callable: noted(CALLABLE_OBJECT).or_else(|| dir.callable.get().cloned()).unwrap_or_else(|| CALLABLE.into()),
         }
     }
 
     /// Any of a process group.
-    pub(super) fn of_group(process_group: &str) -> Application {
+    pub(super) fn of_group(process_group: &str, interface: Interface) -> Application {
         Application {
             process_group: process_group.into(),
             application_group: String::new(),
             pool: String::new(),
             callable: String::new(),
-            forks: false,
+            interface,
         }
     }
 
@@ -76,7 +80,7 @@ impl Application {
             application_group: named(request, application_group),
             pool: configured(request, application_group),
             callable: String::new(),
-            forks: false,
+            interface: Interface::Wsgi,
         }
     }
 
@@ -89,7 +93,7 @@ impl Application {
     }
 
     /// What its processes get to know: the same for all of its requests.
-    /// `handler`: `wsgi`, or the function of a script that decides about access.
+    /// `handler`: `wsgi`, `asgi`, `websocket`, or the function of a script that decides about access.
     pub(super) fn call(
         &self,
         request: &Request,
@@ -138,10 +142,13 @@ impl Application {
         let home = options.python_home.as_ref().or(server.python_home.get());
         let python = home.map_or_else(|| PYTHON.to_string(), |home| format!("{home}/bin/python3"));
         let mut arguments = server.switches();
-        let copies = COPIES * sys::affinity::processors() as u64;
-        let (mode, threads) = if self.forks { ("fork", copies) } else { ("wsgi", options.threads) };
+        let mode = self.interface.mode();
+        let threads = match self.interface {
+            Interface::Wsgi | Interface::Asgi => options.threads,
+            Interface::Fork => COPIES * sys::affinity::processors() as u64,
+        };
         arguments.extend([Runtime::PATH.to_string(), mode.to_string(), format!("threads={threads}")]);
-        if self.forks {
+        if self.interface == Interface::Fork {
             arguments.push(format!("import={file}"));
         }
         arguments.extend(options.arguments.iter().cloned());
@@ -161,17 +168,18 @@ impl Application {
         let program = Program::new(&python, &arguments, environment, directory, owner)?;
         let program = program.with_runtime(Runtime::Python);
         Some(Class {
-            name: match self.forks {
-                true => format!("{FORK} {file}"),
+            name: match self.interface {
+                Interface::Fork => format!("python-fork {file}"),
                 // Two scripts in one process would end each other's processes when one of them changes.
-                false => format!("wsgi {}|{} {file}", self.process_group, self.pool),
+                Interface::Wsgi | Interface::Asgi => format!("{mode} {}|{} {file}", self.process_group, self.pool),
             },
             module: "wsgi".into(),
             host: host.name.clone(),
             protocol: Head::Runtime(RuntimeCall::default()).protocol(),
-            concurrency: match threads {
-                1 if !self.forks => Concurrency::One,
-                threads => Concurrency::Many(threads),
+            concurrency: match (self.interface, threads) {
+                (Interface::Wsgi, 1) => Concurrency::One,
+                (Interface::Wsgi | Interface::Fork, threads) => Concurrency::Many(threads),
+                (Interface::Asgi, _) => Concurrency::Many(LOOP_MAX),
             },
             program,
             settings: self.settings(daemon),
@@ -182,7 +190,9 @@ impl Application {
     fn settings(&self, daemon: Option<&DaemonProcess>) -> PoolSettings {
         let idle = PoolSettings { idle: Some(IDLE), wait: WAIT, ..PoolSettings::default() };
         match daemon {
-            None if self.forks => PoolSettings { max: 1, ..idle },
+            // What an event loop keeps in memory, such as who is in a room, all requests are to see.
+            None if self.interface == Interface::Asgi => PoolSettings { max: 1, graceful: Some(GRACEFUL), ..idle },
+            None if self.interface == Interface::Fork => PoolSettings { max: 1, ..idle },
             None => PoolSettings { max: (2 * sys::affinity::processors() as u64).max(EMBEDDED), ..idle },
             Some(daemon) => PoolSettings {
                 max: daemon.processes.unwrap_or(1),
@@ -191,7 +201,9 @@ impl Application {
                 idle: daemon.inactivity,
                 lifetime: daemon.restart,
                 requests: daemon.requests,
-                busy: daemon.request,
+                graceful: Some(daemon.graceful),
+                // A WebSocket may last for days, and the process serves others meanwhile.
+                busy: daemon.request.filter(|_| self.interface != Interface::Asgi),
                 memory: daemon.memory,
                 wait: daemon.queue.unwrap_or(WAIT),
                 queue: daemon.backlog,

@@ -5,15 +5,45 @@ use std::time::Duration;
 use conf::{Level, Listed, Setting, settings};
 use gateway::owners::Owner;
 use gateway::{StderrMessages, TimeoutMessage};
+use server::Request;
 use sys::cred::user_by_id;
 
 use crate::derived::Derived;
 use crate::mappers::mod_alias::list::List;
 
-/// The handler of scripts.
+/// The handler of scripts in mod_wsgi.
 pub(super) const HANDLER: &str = "wsgi-script";
-/// The handler that forks a process which has loaded the script: no handler of mod_wsgi.
-pub(super) const FORK: &str = "python-fork";
+/// The handlers of scripts, and how they run them. mod_wsgi has only the first.
+pub(super) const HANDLERS: [(&str, Interface); 3] =
+    [(HANDLER, Interface::Wsgi), ("python-fork", Interface::Fork), ("asgi-script", Interface::Asgi)];
+
+/// How a script is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interface {
+    /// By PEP 3333, in a process that has loaded it.
+    Wsgi,
+    /// By PEP 3333, in a copy of a process that has loaded it.
+    Fork,
+    /// By ASGI 3, in the event loop of a process.
+    Asgi,
+}
+
+impl Interface {
+    /// The one of a request's handler.
+    pub(super) fn of(request: &Request) -> Option<Interface> {
+        let handler = request.handler_name()?;
+        HANDLERS.iter().find(|(name, _)| *name == handler).map(|(_, interface)| *interface)
+    }
+
+    /// The mode of the runtime.
+    pub(super) fn mode(self) -> &'static str {
+        match self {
+            Interface::Wsgi => "wsgi",
+            Interface::Fork => "fork",
+            Interface::Asgi => "asgi",
+        }
+    }
+}
 
 /// The names of notes, as in mod_wsgi: what an alias says of the group of its script.
 pub(super) const PROCESS_GROUP: &str = "mod_wsgi.process_group";
@@ -21,6 +51,8 @@ pub(super) const APPLICATION_GROUP: &str = "mod_wsgi.application_group";
 pub(super) const CALLABLE_OBJECT: &str = "mod_wsgi.callable_object";
 /// The note with the path of the alias, as the configuration writes it.
 pub(super) const MOUNT: &str = "mod_wsgi.mount";
+/// As in mod_wsgi.
+pub(super) const GRACEFUL: Duration = Duration::from_secs(15);
 pub(super) const CALLABLE: &str = "application";
 pub(super) const NO_BYTECODE: bool = false;
 pub(super) const RESTRICTED: bool = false;
@@ -147,6 +179,8 @@ pub(super) struct DaemonProcess {
     pub(super) request: Option<Duration>,
     /// How long a process lives.
     pub(super) restart: Option<Duration>,
+    /// How long the requests of a process with threads may go on once it is to end.
+    pub(super) graceful: Duration,
     /// How long a request waits for a process.
     pub(super) queue: Option<Duration>,
     /// How long a process may be silent.
@@ -213,6 +247,7 @@ impl Default for DaemonProcess {
             inactivity: None,
             request: None,
             restart: None,
+            graceful: GRACEFUL,
             queue: None,
             socket: None,
             backlog: 100,

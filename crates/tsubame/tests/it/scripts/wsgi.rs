@@ -281,3 +281,25 @@ fn scripts_are_imported_and_errors_overridden() {
     assert_eq!(server.get("/import").text(), process, "the request is served by the process that has loaded it");
     assert_eq!(server.get("/import/page").text(), "our page");
 }
+
+/// A process that never rests ends all the same once it has served its requests, and finishes those it has.
+#[test]
+fn busy_processes_are_replaced() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, &configuration("processes=1 threads=3 maximum-requests=3"));
+    server.allow_everything("it says which process has ended, and how");
+    let mut client = server.client();
+    client.send(get("/app/stream"));
+    let mut received = String::new();
+    while !received.ends_with("first") {
+        received.push_str(&String::from_utf8_lossy(&client.bytes(1)));
+    }
+    let first = counted(&server.get("/app/count").text()).0;
+    until("another process", || Some(counted(&server.get("/app/count").text()).0).filter(|process| *process != first));
+    assert!(!is_gone(first), "it serves its last request");
+    site.file("apps/go", "");
+    while !received.ends_with("second") {
+        received.push_str(&String::from_utf8_lossy(&client.bytes(1)));
+    }
+    until("the old process is gone", || is_gone(first).then_some(()));
+}
