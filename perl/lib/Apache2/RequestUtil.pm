@@ -84,7 +84,7 @@ sub get_server_name    { my ($r) = @_; my $name = $r->{request}{server_name}; re
 sub get_server_port    { return $_[0]{request}{port} || 80 }
 sub document_root      { return $_[0]{request}{document_root} }
 sub default_type       { return 'text/plain' }
-sub location           { return undef }
+sub location           { my $path = $_[0]{request}{location}; return defined $path && length $path ? $path : undef }
 sub is_perl_option_enabled {
     my ( $r, $option ) = @_;
     return $r->{request}{parse_headers} ? 1 : 0 if $option eq 'ParseHeaders';

@@ -14,6 +14,10 @@ sub run {
         require Tsubame::Speedy;
         return Tsubame::Speedy::run($request);
     }
+    if ( $request->{handler} eq 'PSGI' ) {
+        require Tsubame::Psgi;
+        return Tsubame::Psgi::run($request);
+    }
     if ( !$Tsubame::Bundle::mod_perl ) {
         $Tsubame::Bundle::mod_perl = 1;
         require Tsubame::ModPerl;

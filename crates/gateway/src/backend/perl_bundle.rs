@@ -63,6 +63,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("Tsubame/Launch.pm"),
     module!("Tsubame/ModPerl.pm"),
     module!("Tsubame/Persistent.pm"),
+    module!("Tsubame/Psgi.pm"),
     module!("Tsubame/Pump.pm"),
     module!("Tsubame/Registry.pm"),
     module!("Tsubame/Run.pm"),

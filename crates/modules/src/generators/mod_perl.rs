@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use conf::directive::Args::{Flag, Iterate, Iterate2, Raw, Take1, Take2};
 use conf::{Allowed, Cmd, Directive, Keyed, Listed, ModuleInfo, Outcome, Refusal, Setting, row, settings, shown};
+use gateway::Caller;
 use gateway::backend::{Concurrency, PoolSettings, RuntimeCall};
 use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
@@ -30,13 +31,15 @@ pub(crate) static MODULE: Module = Module {
 const DIRECTORY: u16 = 404;
 
 const SCRIPTS: Handler = Handler::Later {
-    claims: |request| matches!(request.handler_name(), Some("perl-script" | "modperl" | FORK)),
+    claims: |request| matches!(request.handler_name(), Some("perl-script" | "modperl" | FORK | PSGI)),
     check: refusal,
     run: |request| handle(request),
 };
 
 /// The handler that forks a compiled script.
 const FORK: &str = "perl-fork";
+/// The handler of files that make an application of PSGI: no handler of mod_perl.
+const PSGI: &str = "psgi-script";
 /// Classes of response handlers that run the file of the request.
 const REGISTRIES: [&str; 5] = ["Registry", "RegistryPrefork", "RegistryBB", "PerlRun", "PerlRunPrefork"];
 const SERVER: Allowed = Allowed::SERVER;
@@ -140,6 +143,8 @@ settings! {
         modules: Listed<String>,
         files: Listed<String>,
         handler: Setting<String>,
+        /// The path of the innermost section that says what its handler does.
+        location: Setting<String>,
         fixups: Listed<String>,
         parse_headers: Setting<bool> = PARSE_HEADERS,
         setup_env: Setting<bool> = SETUP_ENV,
@@ -192,12 +197,14 @@ fn set_option(cmd: &mut Cmd<'_>, option: &str) -> Outcome {
 }
 
 fn set_var(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
+    note_location(cmd)?;
     cmd.put(|d: &mut PerlDir| &mut d.vars, name.to_string(), vec![value.to_string()])
 }
 
 fn add_var(cmd: &mut Cmd<'_>, name: &str, value: &str) -> Outcome {
     let mut values = cmd.dir.get::<PerlDir>().vars.get(name).cloned().unwrap_or_default();
     values.push(value.to_string());
+    note_location(cmd)?;
     cmd.put(|d: &mut PerlDir| &mut d.vars, name.to_string(), values)
 }
 
@@ -213,7 +220,15 @@ fn pass_env(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
 }
 
 fn set_handler(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
+    note_location(cmd)?;
     cmd.set(|d: &mut PerlDir| &mut d.handler, name.to_string())
+}
+
+fn note_location(cmd: &mut Cmd<'_>) -> Outcome {
+    match cmd.place.path.as_ref().map(ToString::to_string) {
+        Some(path) => cmd.set(|d: &mut PerlDir| &mut d.location, path),
+        None => Ok(()),
+    }
 }
 
 fn add_fixup(cmd: &mut Cmd<'_>, name: &str) -> Outcome {
@@ -243,10 +258,10 @@ fn registry(handler: &str) -> Option<&str> {
 
 /// The conditions for asking an interpreter. `None`: they are met.
 fn refusal(request: &mut Request) -> Option<HandlerResult> {
-    let forks = request.handler_name() == Some(FORK);
+    let is_file = matches!(request.handler_name(), Some(FORK | PSGI));
     let handler = request.dir::<PerlDir>().handler.get().cloned();
     let runs_file = match &handler {
-        _ if forks => true,
+        _ if is_file => true,
         Some(handler) => registry(handler).is_some(),
         None => {
             let text = format!("{}: SetHandler perl-script needs a PerlResponseHandler", request.mapped.filename);
@@ -258,14 +273,18 @@ fn refusal(request: &mut Request) -> Option<HandlerResult> {
         return Some(answer);
     }
     if request.is_hypothetical() {
-        let what = if forks { "forked off its compiled template".to_string() } else { handler.unwrap_or_default() };
-        interpreters(request, forks).explain(request, &what);
+        let what = match request.handler_name() {
+            Some(FORK) => "forked off its compiled template".to_string(),
+            Some(PSGI) => "an application of PSGI".to_string(),
+            _ => handler.unwrap_or_default(),
+        };
+        interpreters(request).explain(request, &what);
     }
     None
 }
 
 /// The pool for a request.
-fn interpreters(request: &Request, forks: bool) -> Interpreters {
+fn interpreters(request: &Request) -> Interpreters {
     let conf = request.host::<PerlServer>();
     let processors = sys::affinity::processors() as u64;
     let settings = PoolSettings {
@@ -277,8 +296,13 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
         ..PoolSettings::default()
     };
     let mut switches = conf.switches.get().cloned().unwrap_or_default();
-    if !forks {
-        let name = if switches.is_empty() { "perl".to_string() } else { format!("perl {}", switches.join(" ")) };
+    if request.handler_name() != Some(FORK) {
+        let name = match request.handler_name() {
+            // Each application has interpreters of its own: they are large.
+            Some(PSGI) => format!("psgi {}", request.mapped.filename),
+            _ if switches.is_empty() => "perl".to_string(),
+            _ => format!("perl {}", switches.join(" ")),
+        };
         let directory = request.server.language.server_root.clone();
         return Interpreters { name, module: "perl", switches, concurrency: Concurrency::One, settings, directory };
     }
@@ -300,7 +324,7 @@ fn interpreters(request: &Request, forks: bool) -> Interpreters {
 
 fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
     Box::pin(async move {
-        let forks = request.handler_name() == Some(FORK);
+        let (forks, is_psgi) = (request.handler_name() == Some(FORK), request.handler_name() == Some(PSGI));
         let dir = request.dir.slots.clone();
         let conf = dir.get::<PerlDir>();
         for (name, value) in conf.env.iter() {
@@ -309,15 +333,21 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
         let handler = conf.handler.get().map_or("", String::as_str);
         let name = match registry(handler) {
             _ if forks => "Fork".to_string(),
+            _ if is_psgi => "PSGI".to_string(),
             Some(name) => format!("ModPerl::{name}"),
             None => handler.to_string(),
         };
         let mut call = perl::call(request, &name);
-        if !forks {
+        if !forks && !is_psgi {
             add_fields(request, conf, &mut call);
         }
-        let pool = request.plan(|request| perl::Pool::of(request, interpreters(request, forks)));
-        perl::run(request, &pool, call, forks || registry(handler).is_some()).await
+        let pool = request.plan(|request| perl::Pool::of(request, interpreters(request)));
+        let caller = perl::caller(request, "perl");
+        let caller = match is_psgi {
+            true => Caller { as_is: true, trusts_length: true, ..caller },
+            false => Caller { nph: (forks || registry(handler).is_some()) && perl::is_nph(request), ..caller },
+        };
+        perl::run(request, &pool, call, caller).await
     })
 }
 
@@ -334,6 +364,7 @@ fn add_fields(request: &Request, conf: &PerlDir, call: &mut RuntimeCall) {
     call.add("user", request.login.user.as_deref().unwrap_or_default());
     call.add("auth_type", request.login.auth_type.as_deref().unwrap_or_default());
     call.add("document_root", request.document_root());
+    call.add("location", conf.location.get().map_or("", String::as_str));
     if !setup_env {
         conf.env.iter().for_each(|(name, _)| call.add("env", name));
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use conf::directive::Args::Take1;
 use conf::{Allowed, Cmd, Directive, ModuleInfo, Outcome, Setting, row, settings, shown};
+use gateway::Caller;
 use gateway::backend::{Concurrency, PoolSettings};
 use server::{Handler, HandlerResult, Hook, Module, Order, Request, Waiting};
 
@@ -173,6 +174,7 @@ fn handle(request: &mut Request) -> Waiting<'_, HandlerResult> {
             call.add("max_runs", &runs.to_string());
         }
         call.add("group", &plan.group);
-        perl::run(request, &plan.pool, call, true).await
+        let caller = Caller { nph: perl::is_nph(request), ..perl::caller(request, "speedycgi") };
+        perl::run(request, &plan.pool, call, caller).await
     })
 }

@@ -87,31 +87,38 @@ impl Interpreters {
 
 /// The pool for all requests that the phases have treated alike.
 pub(super) struct Pool {
-    module: &'static str,
     /// `None`: no file can have the name of the script.
     class: Option<EncodedClass>,
 }
 
 impl Pool {
     pub(super) fn of(request: &Request, interpreters: Interpreters) -> Pool {
-        Pool { module: interpreters.module, class: interpreters.class(request).map(Class::encoded) }
+        Pool { class: interpreters.class(request).map(Class::encoded) }
     }
+}
+
+/// Whose output a response is made from.
+pub(super) fn caller(request: &Request, module: &'static str) -> Caller {
+    Caller {
+        accounts: accounts_for_scripts(request),
+        ..Caller::new(module, &TIMEOUT_MESSAGE, request.host::<CoreServer>().timeout())
+    }
+}
+
+/// Whether the request's file makes the whole response, its head included.
+pub(super) fn is_nph(request: &Request) -> bool {
+    base_name(&request.mapped.filename).starts_with("nph-")
 }
 
 /// Lets an interpreter of the pool run the called code, the request's file or something else, and turns its output into a
 /// response.
-pub(super) async fn run(request: &mut Request, pool: &Pool, call: RuntimeCall, runs_file: bool) -> HandlerResult {
-    let module = pool.module;
+pub(super) async fn run(request: &mut Request, pool: &Pool, call: RuntimeCall, caller: Caller) -> HandlerResult {
+    let module = caller.module;
     if owners::of(request).is_some() {
         let text = "persistent Perl does not run as an owner (SuexecUserGroup); use cgi-script, or FastCGI";
         request.log(module, Level::Error, format!("{text}: {}", request.mapped.filename));
         return HandlerResult::Status(500);
     }
-    let caller = Caller {
-        nph: runs_file && base_name(&request.mapped.filename).starts_with("nph-"),
-        accounts: accounts_for_scripts(request),
-        ..Caller::new(module, &TIMEOUT_MESSAGE, request.host::<CoreServer>().timeout())
-    };
     let Some(class) = &pool.class else {
         request.log(module, Level::Error, format!("no file has the name {}", request.mapped.filename));
         return HandlerResult::Status(500);

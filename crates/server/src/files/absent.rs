@@ -32,6 +32,7 @@ const TABLE: &[Absent] = &[
     Absent("php*-script", "mod_php", PHP),
     Absent("proxy-server", "mod_proxy", &["proxy_module"]),
     Absent("proxy:*", "mod_proxy", &["proxy_module"]),
+    Absent("psgi-script", "mod_perl", PERL),
     Absent("python-fork", "mod_wsgi", &["wsgi_module"]),
     Absent("python-program", "mod_python", &[]),
     Absent("scgi-handler", "mod_scgi", &["scgi_module"]),

@@ -187,6 +187,14 @@ pub const FLASK: Need = Need {
     is_fate: false,
 };
 
+/// Plack, whose suite asks servers of PSGI.
+pub const PLACK: Need = Need {
+    what: "Debian's Plack",
+    remedy: "apt-get install libplack-perl",
+    is_there: || Path::new("/usr/share/perl5/Plack/Test/Suite.pm").exists(),
+    is_fate: false,
+};
+
 /// WebSockets of Python, client and server.
 pub const WEB_SOCKETS: Need = Need {
     what: "Debian's WebSockets for Python",
