@@ -32,9 +32,6 @@ const OPTIONS: &[(&str, SetOption)] = &[
     ("response-socket-timeout", |daemon, _, value| {
         set_optional(&mut daemon.socket, time(value), "response socket timeout")
     }),
-    ("listen-backlog", |daemon, _, value| {
-        positive(value).map(|most| daemon.backlog = most).ok_or("listen backlog".into())
-    }),
     ("memory-limit", |daemon, _, value| set_optional(&mut daemon.memory, number(value), "memory limit")),
     ("virtual-memory-limit", |daemon, _, value| {
         set_optional(&mut daemon.memory, number(value), "virtual memory limit")
@@ -78,6 +75,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "eviction-timeout",
     "shutdown-timeout",
     "startup-timeout",
+    // Requests wait in the server, as long as queue-timeout lets them; one more than mod_wsgi's socket takes would wait, too.
+    "listen-backlog",
     // Sockets and buffers between the server and its processes are of fixed size.
     "connect-timeout",
     "send-buffer-size",

@@ -206,7 +206,7 @@ impl Application {
                 busy: daemon.request.filter(|_| self.interface != Interface::Asgi),
                 memory: daemon.memory,
                 wait: daemon.queue.unwrap_or(WAIT),
-                queue: daemon.backlog,
+                queue: u64::MAX,
                 ..idle
             },
         }

@@ -185,8 +185,6 @@ pub(super) struct DaemonProcess {
     pub(super) queue: Option<Duration>,
     /// How long a process may be silent.
     pub(super) socket: Option<Duration>,
-    /// How many requests may wait.
-    pub(super) backlog: u64,
     /// The limit of a process's memory, in bytes.
     pub(super) memory: Option<u64>,
     /// The working directory.
@@ -250,7 +248,6 @@ impl Default for DaemonProcess {
             graceful: GRACEFUL,
             queue: None,
             socket: None,
-            backlog: 100,
             memory: None,
             home: None,
             python_home: None,

@@ -303,3 +303,15 @@ fn busy_processes_are_replaced() {
     }
     until("the old process is gone", || is_gone(first).then_some(()));
 }
+
+/// However many requests wait for the only process, none is turned away before its time.
+#[test]
+fn requests_wait_for_their_turn() {
+    let site = site();
+    let server = Server::start(Mpm::Percore, &site, &configuration("processes=1 threads=1 listen-backlog=10"));
+    let mut clients: Vec<_> = std::iter::repeat_with(|| server.client()).take(130).collect();
+    clients.iter_mut().for_each(|client| client.send(get("/app/count")));
+    let mut counts: Vec<u32> = clients.iter_mut().map(|client| counted(&client.response().text()).1).collect();
+    counts.sort_unstable();
+    assert!(counts.into_iter().eq(1..=130), "each is served once");
+}
