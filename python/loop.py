@@ -13,6 +13,8 @@ from tsubame_frames import CONTENT_MAX, ENVIRONMENT, HANDLER, INPUT, parse_heade
 
 # How many connections wait to be accepted.
 BACKLOG = 1024
+# How long requests may go on once the process has the order to end, in seconds: less than the server then gives the process.
+LAST_WORDS = 2
 
 
 class Connection(asyncio.Protocol):
@@ -54,7 +56,7 @@ class Connection(asyncio.Protocol):
             at += 8 + length
             self.frame(kind, content)
         del buffer[:at]
-        if self.exchange is not None and self.exchange.is_full() and not self.paused:
+        if self.is_full() and not self.paused:
             self.paused = True
             self.transport.pause_reading()
 
@@ -71,9 +73,13 @@ class Connection(asyncio.Protocol):
             self.exchange = of_kind(self, self.handler, dict(zip(fields[::2], fields[1::2])))
             self.loop.start(self.exchange.run())
 
+    def is_full(self):
+        """Whether enough waits for the application, or for a client that does not read: answers to its pings, for example."""
+        return self.drained is not None or self.exchange is not None and self.exchange.is_full()
+
     def go_on(self):
         """Reads again if there is room now."""
-        if self.paused and not self.exchange.is_full():
+        if self.paused and not self.is_full():
             self.paused = False
             if not self.transport.is_closing():
                 self.transport.resume_reading()
@@ -82,7 +88,7 @@ class Connection(asyncio.Protocol):
         """Sends frames of an exchange, from any thread."""
         if threading.get_ident() == self.loop.thread:
             self.transport.write(frames)
-        else:
+        elif not self.loop.events.is_closed():
             self.loop.events.call_soon_threadsafe(self.write_late, exchange, frames)
 
     def write_late(self, exchange, frames):
@@ -110,6 +116,7 @@ class Connection(asyncio.Protocol):
         if self.drained is not None:
             self.drained.set_result(None)
             self.drained = None
+            self.go_on()
 
     async def drain(self):
         """Waits until the transport takes more."""
@@ -176,7 +183,11 @@ class Loop:
         for connection in list(self.connections):
             connection.order_to_end()
         self.look()
-        await self.idle.wait()
+        try:
+            await asyncio.wait_for(self.idle.wait(), LAST_WORDS)
+        except asyncio.TimeoutError:
+            for task in self.tasks:
+                task.cancel()
         for application in self.applications.values():
             if not application.done() or application.exception() is None:
                 await (await application).end()
