@@ -25,10 +25,17 @@ fuzz_target!(|data: &[u8]| {
         Ok(block) => assert_eq!(variables(&block), pairs),
         Err(length) => assert!(length > usize::from(u16::MAX)),
     }
-    if let Ok(bytes) = script_runtime::open(given(), given()) {
-        let length = u32::from_be_bytes(bytes[4..8].try_into().expect("four bytes")) as usize;
-        let list = &bytes[8..8 + length];
-        assert_eq!(list.iter().filter(|byte| **byte == 0).count(), 2 * pairs.len());
+    let mut handler = Vec::new();
+    given().for_each(|(name, value)| script_runtime::add(name, value, &mut handler));
+    if let Ok(bytes) = script_runtime::open(&handler, given()) {
+        let mut rest = &bytes[..];
+        for frame in ["HANDLER", "ENVIRONMENT"] {
+            let length = u32::from_be_bytes(rest[4..8].try_into().expect("four bytes")) as usize;
+            let (list, after) = rest[8..].split_at(length);
+            assert_eq!(list.iter().filter(|byte| **byte == 0).count(), 2 * pairs.len(), "{frame}");
+            rest = after;
+        }
+        assert!(rest.is_empty());
     }
 });
 
