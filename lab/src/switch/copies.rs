@@ -31,15 +31,16 @@ for directory in /* /dev/shm; do
     case $directory in /mnt|/proc|/sys|/dev) continue ;; esac
     [ -L "$directory" ] || [ ! -d "$directory" ] && continue
     cover "$directory" || fail "$directory"
-    # What is mounted within is not a part of the directory. What cannot be overlaid may only be read.
+    # What is mounted within is not a part of the directory. What cannot be overlaid may only be read. A place that the machine
+    # has removed meanwhile, as that of a network namespace that ended, is not missed.
     printf '%s\n' "$mounted" | grep -F "$directory/" | grep "^$directory/" | while read -r inner; do
-        [ -d "$inner" ] && cover "$inner" 2>/dev/null || keep "$inner" || exit 1
+        [ -d "$inner" ] && cover "$inner" 2>/dev/null || keep "$inner" || [ ! -e "/mnt/original$inner" ] || exit 1
     done || fail "what is mounted in $directory"
 done
 # A socket can be reached only as what it is: one in an overlay leads nowhere.
 sockets=$(sed -n 's/^[^/]* 00010000 [^/]* \(\/.*\)$/\1/p' /proc/net/unix | sort -u)
 printf '%s\n' "$sockets" | while read -r socket; do
-    [ ! -S "/mnt/original$socket" ] || mount --bind "/mnt/original$socket" "$socket" || exit 1
+    [ ! -S "/mnt/original$socket" ] || mount --bind "/mnt/original$socket" "$socket" || [ ! -S "/mnt/original$socket" ] || exit 1
 done || fail "the sockets"
 mount --bind "/mnt/original$own" "$own" || fail "$own"
 # What holds the changes and the original has no name any more, and no script finds them.

@@ -1,11 +1,13 @@
 //! Compares the output of `-t` and similar options with Apache's: both programs read the same file in the same place.
 
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use crate::harness::oracle;
 use crate::harness::site::Site;
+use crate::harness::wait::until;
 
 /// Standard output, standard error, exit status.
 pub type Output = (String, String, Option<i32>);
@@ -43,7 +45,11 @@ impl Call<'_> {
 
 /// The output of a command, without what always differs.
 pub fn said(mut command: Command, site: &Site) -> Output {
-    let output = command.output().expect("run");
+    // A copy of a program may still be open for writing in a process of another test, which was forked a moment ago.
+    let output = until("a program that nobody writes to", || match command.output() {
+        Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => None,
+        output => Some(output.expect("run")),
+    });
     let clean = |bytes: &[u8]| neutral(&String::from_utf8_lossy(bytes).replace(site.path(), "ROOT"));
     (clean(&output.stdout), clean(&output.stderr), output.status.code())
 }
