@@ -92,8 +92,8 @@ class Exchange:
         # Whether the head of the response has been sent, and what it will be.
         self.started = False
         self.head = None
-        # The application waits for an event.
-        self.waiting = None
+        # What the application's tasks wait for: that something happens.
+        self.waiters = []
 
     # From the connection.
 
@@ -106,14 +106,18 @@ class Exchange:
         """The process is going to end after this exchange."""
 
     def wake(self):
-        if self.waiting is not None and not self.waiting.done():
-            self.waiting.set_result(None)
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def event(self):
         """Waits until something has happened."""
-        self.waiting = asyncio.get_running_loop().create_future()
-        await self.waiting
-        self.waiting = None
+        waiter = asyncio.get_running_loop().create_future()
+        self.waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            self.waiters.remove(waiter)
 
     # To the connection.
 
@@ -151,7 +155,10 @@ class Exchange:
             self.report(str(problem))
             # Another process may have more luck: its database may be there by then.
             self.fail(500 if self.handler["process_group"] else problem.status, last=1)
-        except (Exception, SystemExit) as problem:
+        except (Exception, SystemExit, asyncio.CancelledError) as problem:
+            if isinstance(problem, asyncio.CancelledError) and self.connection.loop.ending.is_set():
+                # The process ends, and not a task of the application.
+                raise
             if not (self.gone and isinstance(problem, OSError)):
                 self.report("Exception occurred processing ASGI script '%s'.\n%s"
                             % (self.handler["file"], script.formatted(problem)))
@@ -398,8 +405,9 @@ class WebSocket(Exchange):
         if message.get("subprotocol"):
             lines.append(b"Sec-WebSocket-Protocol: %s\r\n" % message["subprotocol"].encode("latin-1"))
         lines.extend(b"%s: %s\r\n" % (name, value) for name, value in message.get("headers") or ())
+        head = joined(lines) + b"\r\n"
         self.accepted = self.started = True
-        self.write(OUTPUT, joined(lines) + b"\r\n")
+        self.write(OUTPUT, head)
         self.timer = asyncio.get_running_loop().call_later(PING_AFTER, self.watch)
 
     def close(self, code, reason):

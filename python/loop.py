@@ -190,4 +190,7 @@ class Loop:
                 task.cancel()
         for application in self.applications.values():
             if not application.done() or application.exception() is None:
-                await (await application).end()
+                try:
+                    await (await application).end()
+                except script.NotLoaded as problem:
+                    print(problem, file=sys.stderr)

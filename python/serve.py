@@ -2,11 +2,13 @@
 
 import gc
 import os
+import select
 import signal
 import site
 import socket
 import sys
 import threading
+import time
 
 import tsubame_log as log
 import tsubame_script as script
@@ -14,6 +16,8 @@ from tsubame_frames import Connection, Gone
 from tsubame_wsgi import Application
 
 
+# How long a copy lives whose client has gone, in seconds.
+ORPHAN_LIVES = 3
 # The scripts to load before there is a request.
 IMPORT = "import="
 
@@ -114,19 +118,64 @@ class Process:
     def serve_in_copies(self):
         """Serves each connection in a copy of this process, in which the application is loaded already; `threads` at a time."""
         signal.signal(signal.SIGTERM, self.order_to_end)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # A signal ends a wait.
+        signals, signal_written = os.pipe()
+        for end in (signals, signal_written):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(signal_written, warn_on_full_buffer=False)
+        # The order to end is followed between two waits.
+        self.serving = True
         # What the copies share must not be touched by a collection of garbage.
         gc.freeze()
-        copies = 0
-        while True:
-            connection, _ = self.listener.accept()
-            while copies and os.waitpid(-1, 0 if copies >= self.threads else os.WNOHANG)[0]:
-                copies -= 1
-            if os.fork() == 0:
-                self.listener.close()
-                self.serve(connection)
-                sys.exit(0)
-            copies += 1
-            connection.close()
+        # The copies: the connection of each, and when it is killed, because nobody waits for its response.
+        copies = {}
+        try:
+            while not self.ending:
+                if self.wait(copies, signals):
+                    connection, _ = self.listener.accept()
+                    process = os.fork()
+                    if process == 0:
+                        copies.clear()
+                        self.serving = False
+                        signal.set_wakeup_fd(-1)
+                        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                        self.listener.close()
+                        self.serve(connection)
+                        sys.exit(0)
+                    copies[process] = [connection, None]
+        finally:
+            for process in copies:
+                os.kill(process, signal.SIGKILL)
+
+    def wait(self, copies, signals):
+        """Waits until something happens, looks after the copies, and returns whether there is a connection for another one."""
+        waiting = select.poll()
+        waiting.register(signals, select.POLLIN)
+        if len(copies) < self.threads:
+            waiting.register(self.listener, select.POLLIN)
+        ends = {}
+        for copy in copies.values():
+            if copy[1] is None:
+                ends[copy[0].fileno()] = copy
+                waiting.register(copy[0], select.POLLRDHUP)
+        deadlines = [copy[1] for copy in copies.values() if copy[1] is not None]
+        patience = max(0, min(deadlines) - time.monotonic()) * 1000 if deadlines else None
+        ready = [descriptor for descriptor, _ in waiting.poll(patience)]
+        now = time.monotonic()
+        for descriptor in ready:
+            if descriptor == signals:
+                os.read(signals, 1024)
+            elif descriptor in ends:
+                ends[descriptor][1] = now + ORPHAN_LIVES
+        for process, (connection, deadline) in list(copies.items()):
+            # Other children are the application's own business.
+            if has_ended(process):
+                del copies[process]
+                connection.close()
+            elif deadline is not None and deadline <= now:
+                os.kill(process, signal.SIGKILL)
+        return self.listener.fileno() in ready
 
     def serve_in_a_loop(self):
         """Serves many requests at a time, as long as they wait for something."""
@@ -135,6 +184,15 @@ class Process:
         from tsubame_loop import Loop
 
         asyncio.run(Loop(self).serve())
+
+
+def has_ended(process):
+    """Whether a child has ended, which is then forgotten."""
+    try:
+        return os.waitpid(process, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        # Code of the application has waited for any child.
+        return True
 
 
 def add_paths(paths):

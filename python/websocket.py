@@ -92,10 +92,9 @@ class Reader:
     def __init__(self):
         # What has arrived and was not used yet.
         self.buffer = bytearray()
-        # The message that has begun: its type, its pieces and their length.
+        # The message that has begun: its type and its pieces.
         self.kind = None
-        self.pieces = []
-        self.length = 0
+        self.whole = bytearray()
         self.decoder = None
 
     def messages(self, data):
@@ -127,7 +126,7 @@ class Reader:
             return None
         if at > 2:
             length = int.from_bytes(buffer[2:at], "big")
-        if kind < CLOSE and self.length + length > MESSAGE_MAX:
+        if kind < CLOSE and len(self.whole) + length > MESSAGE_MAX:
             raise Violation(TOO_LONG)
         if len(buffer) < at + 4 + length:
             return None
@@ -141,17 +140,19 @@ class Reader:
             raise Violation(PROTOCOL_ERROR)
         if kind != CONTINUATION:
             self.kind = kind
+            if last:
+                self.kind = None
+                return [(kind, text_of(content) if kind == TEXT else content)]
             self.decoder = codecs.getincrementaldecoder("utf-8")() if kind == TEXT else None
-        self.length += len(content)
+        self.whole += content
         if self.decoder is not None:
             # At once: a client with a broken text need not be heard to its end.
             try:
-                content = self.decoder.decode(content, last)
+                self.decoder.decode(content, last)
             except UnicodeDecodeError:
                 raise Violation(INVALID) from None
-        self.pieces.append(content)
         if not last:
             return []
-        kind, whole = self.kind, ("" if self.decoder is not None else b"").join(self.pieces)
-        self.kind, self.pieces, self.length = None, [], 0
-        return [(kind, whole)]
+        kind, whole = self.kind, bytes(self.whole)
+        self.kind, self.whole = None, bytearray()
+        return [(kind, text_of(whole) if kind == TEXT else whole)]

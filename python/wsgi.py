@@ -24,7 +24,8 @@ class Errors(io.TextIOBase):
     def write(self, text):
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not %s" % type(text).__name__)
-        if not self.connection.write(ERROR, text.encode("utf-8", "backslashreplace")):
+        connection = self.connection
+        if connection is None or not connection.write(ERROR, text.encode("utf-8", "backslashreplace")):
             # A thread of the application has outlived the request.
             sys.stderr.write(text)
         return len(text)
@@ -42,15 +43,21 @@ class Input:
 
     pieces = b""
     ended = False
+    # Whether somebody reads from the connection.
+    reading = False
 
     def __init__(self, connection):
         self.connection = connection
 
     def receive(self):
         """The next piece of the body."""
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             raise Expired
-        return self.connection.body()
+        self.reading = True
+        piece = connection.body()
+        self.reading = False
+        return piece
 
     def more(self):
         """Receives another piece, and returns whether there was one."""
@@ -211,6 +218,8 @@ def make_head(key, status, headers):
     """The head of a response with this status and these fields."""
     if len(status) < 4 or not status[:3].isdigit() or status[3] != " ":
         raise ValueError("status message %r is not three digits, a space and a reason" % (status,))
+    if status < "200":
+        raise ValueError("%r is not the status of a final response" % (status,))
     text = "Status: " + status + "\r\n" + "".join([name + ": " + value + "\r\n" for name, value in headers])
     lines = len(headers) + 1
     if text.count("\n") != lines or text.count("\r") != lines or "\0" in text:
@@ -227,7 +236,6 @@ class Application:
 
     def __init__(self, connection, process):
         self.connection = connection
-        self.errors = Errors(connection)
         self.process = process
         self.handler = None
         self.template = None
@@ -243,7 +251,6 @@ class Application:
         self.template = {
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "http",
-            "wsgi.errors": self.errors,
             "wsgi.multithread": self.process.shared,
             "wsgi.multiprocess": handler["processes"] != "1",
             "wsgi.run_once": False,
@@ -269,6 +276,7 @@ class Application:
         connection = self.connection
         response = Response(connection)
         body = Input(connection)
+        errors = Errors(connection)
         connection.busy = True
         try:
             if handler is not self.handler:
@@ -277,6 +285,7 @@ class Application:
             field = iter(fields)
             environ.update(zip(field, field))
             environ["wsgi.input"] = body
+            environ["wsgi.errors"] = errors
             environ["mod_wsgi.script_name"] = environ["SCRIPT_NAME"]
             environ["mod_wsgi.path_info"] = environ["PATH_INFO"]
             if environ["REQUEST_SCHEME"] == "https":
@@ -309,7 +318,10 @@ class Application:
                 raise Gone from None
             self.fail(response, self.occurred(handler) + script.formatted(problem), 500)
         finally:
-            response.connection = body.connection = None
+            response.connection = body.connection = errors.connection = None
+            if body.reading:
+                # A thread of the application has outlived the request, and would take parts of the next one.
+                raise Gone
 
     def deliver(self, response, result):
         """Sends what the application has returned; all but the end, unless that goes with it."""

@@ -21,6 +21,7 @@ mod pool;
 mod python_bundle;
 mod reason;
 pub mod remote;
+mod ruby_bundle;
 mod run;
 mod share;
 pub mod stats;

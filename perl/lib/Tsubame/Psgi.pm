@@ -12,7 +12,6 @@ use Tsubame::Classes ();
 use constant PIECE => 1 << 16;
 
 my %applications;
-my $current;    # the response on its way: whether its head is sent
 
 sub run {
     my ($request) = @_;
@@ -37,21 +36,22 @@ sub run {
         $application = $applications{$file} = { identity => $identity, code => $code };
     }
     my $env = environment($request);
-    $current = {};
-    Tsubame::Run::call( sub { local *STDOUT = *STDERR; answer( $application->{code}->($env) ) } );
+    # The response on its way: whether its head is sent, whether that was all, and whether it is too late for more.
+    my $response = {};
+    Tsubame::Run::call( sub { local *STDOUT = *STDERR; answer( $response, $application->{code}->($env) ) } );
     my $error = $@;
+    $response->{over} = 1;
     $outcome->{status} = $Tsubame::Run::status;
     return $outcome if $Tsubame::Stdio::children && $$ != $Tsubame::Stdio::owner;
     if ( $error ne '' ) {
         failed( $outcome, $error );
     }
-    elsif ( !$current->{closed} ) {
-        failed( $outcome, $current->{begun} ? "$file has not ended its response\n" : "$file has made no response\n" );
+    elsif ( !$response->{closed} ) {
+        failed( $outcome, $response->{begun} ? "$file has not ended its response\n" : "$file has made no response\n" );
     }
     my @handlers = @{ $env->{'psgix.cleanup.handlers'} };
     Tsubame::Run::cleanup( map { [ $_, $env ] } @handlers ) if @handlers || @Tsubame::Run::cleanups;
     $Tsubame::Persistent::last = 1 if $env->{'psgix.harakiri.commit'};
-    undef $current;
     return $outcome;
 }
 
@@ -135,22 +135,23 @@ sub merged {
 
 # Sends what an application has returned.
 sub answer {
-    my ($response) = @_;
-    if ( ref $response eq 'CODE' ) {
-        $response->( \&respond );
+    my ( $response, $answer ) = @_;
+    if ( ref $answer eq 'CODE' ) {
+        $answer->( sub { return respond( $response, @_ ) } );
     }
     else {
-        respond($response);
+        respond( $response, $answer );
     }
 }
 
 # Sends a response. Without a body, returns an object that takes it.
 sub respond {
-    my ($response) = @_;
-    die "the response is no array of two or three elements\n" if ref $response ne 'ARRAY' || @$response < 2 || @$response > 3;
-    die "there is a response already\n" if $current->{begun};
-    my ( $status, $fields, $body ) = @$response;
-    die "the status is no number from 100 to 599\n" if !defined $status || $status !~ /\A[1-5][0-9][0-9]\z/;
+    my ( $response, $answer ) = @_;
+    die "the request is over\n" if $response->{over};
+    die "the response is no array of two or three elements\n" if ref $answer ne 'ARRAY' || @$answer < 2 || @$answer > 3;
+    die "there is a response already\n" if $response->{begun};
+    my ( $status, $fields, $body ) = @$answer;
+    die "the status is no number from 200 to 599\n" if !defined $status || $status !~ /\A[2-5][0-9][0-9]\z/;
     die "the fields are no array of pairs\n" if ref $fields ne 'ARRAY' || @$fields % 2;
     my ( $head, $told ) = ( "Status: $status\r\n", $status == 204 || $status == 304 );
     for my $index ( grep { $_ % 2 == 0 } 0 .. $#$fields ) {
@@ -166,10 +167,10 @@ sub respond {
         $length += length for grep { defined } @$body;
         $head .= "Content-Length: $length\r\n";
     }
-    $current->{begun} = 1;
+    $response->{begun} = 1;
     put( $head, "\r\n" );
-    if ( @$response == 2 ) {
-        return bless {}, 'Tsubame::Psgi::Writer';
+    if ( @$answer == 2 ) {
+        return bless { response => $response }, 'Tsubame::Psgi::Writer';
     }
     if ( ref $body eq 'ARRAY' ) {
         put( grep { defined } @$body );
@@ -181,7 +182,7 @@ sub respond {
         }
         $body->close;
     }
-    $current->{closed} = 1;
+    $response->{closed} = 1;
     return;
 }
 
@@ -199,14 +200,16 @@ package Tsubame::Psgi::Writer;
 # Takes the body of a response in pieces.
 
 sub write {
-    my ( undef, $data ) = @_;
+    my ( $self, $data ) = @_;
+    die "the response is over\n" if $self->{response}{over} || $self->{response}{closed};
     Tsubame::Psgi::put($data);
     Tsubame::Stdio::flush();
     return;
 }
 
 sub close {
-    $current->{closed} = 1;
+    my ($self) = @_;
+    $self->{response}{closed} = 1;
     return;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::text::to_bytes;
 use server::core::CoreDir;
 
-use super::{perl_bundle, python_bundle};
+use super::{perl_bundle, python_bundle, ruby_bundle};
 use crate::command::Command;
 use crate::daemon::OwnedProgram;
 use crate::environment::Environment;
@@ -93,6 +93,8 @@ pub enum Runtime {
     Perl,
     /// The runtime of Python.
     Python,
+    /// The runtime of Ruby.
+    Ruby,
     /// This text, which only its own processes and their user can read.
     Text(String),
 }
@@ -105,11 +107,13 @@ impl Runtime {
     pub(super) fn text(&self) -> std::io::Result<Arc<OwnedFd>> {
         static PERL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
         static PYTHON: OnceLock<Arc<OwnedFd>> = OnceLock::new();
+        static RUBY: OnceLock<Arc<OwnedFd>> = OnceLock::new();
         let file = |text: &str| sys::memory::file(c"runtime", &to_bytes(text)).map(Arc::new);
         let (made, bundle): (_, fn() -> String) = match self {
             Runtime::Text(text) => return file(text),
             Runtime::Perl => (&PERL, perl_bundle::bundle),
             Runtime::Python => (&PYTHON, python_bundle::bundle),
+            Runtime::Ruby => (&RUBY, ruby_bundle::bundle),
         };
         if let Some(known) = made.get() {
             return Ok(known.clone());

@@ -378,10 +378,13 @@ impl Source for BackendExchange {
 impl Drop for BackendExchange {
     fn drop(&mut self) {
         let position = self.frames.position();
-        self.give_back(match self.has_sent_request() && position.len() <= POSITION_MAX {
-            true => Outcome::Abandoned(position),
-            // The backend may wait for the rest of its input for ever.
-            false => Outcome::Broken,
-        });
+        let outcome = match self.has_sent_request() {
+            true if position.len() <= POSITION_MAX => Outcome::Abandoned(position),
+            // A runtime takes the end of the connection for the end of its request, and then closes the connection, too.
+            false if self.protocol == Protocol::Runtime => Outcome::Cut,
+            // Others may wait for the rest of their input for ever.
+            _ => Outcome::Broken,
+        };
+        self.give_back(outcome);
     }
 }

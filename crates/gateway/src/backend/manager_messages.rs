@@ -47,6 +47,9 @@ pub(crate) enum Outcome {
     /// Nobody waits for the rest of its response, which continues at this position
     /// ([`Frames`](crate::protocol::Frames)).
     Abandoned(Vec<u8>),
+    /// The rest of its request does not come. The backend, a runtime, closes the connection when it learns that, and is ready
+    /// for the next one on another.
+    Cut,
     /// The request was given up, and the state of the backend is unknown.
     Broken,
     /// The backend did not answer properly.
@@ -94,6 +97,7 @@ impl FromChild<'_> {
             FromChild::Done(Outcome::Abandoned(position)) => [&[4], &position[..]].concat(),
             FromChild::Done(Outcome::Broken) => vec![5],
             FromChild::Done(Outcome::Failed) => vec![6],
+            FromChild::Done(Outcome::Cut) => vec![7],
         }
     }
 
@@ -116,6 +120,7 @@ impl FromChild<'_> {
             4 => FromChild::Done(Outcome::Abandoned(rest.to_vec())),
             5 => FromChild::Done(Outcome::Broken),
             6 => FromChild::Done(Outcome::Failed),
+            7 => FromChild::Done(Outcome::Cut),
             _ => return None,
         })
     }
@@ -232,6 +237,7 @@ impl Class {
                 Some(Runtime::Perl) => 1,
                 Some(Runtime::Text(_)) => 2,
                 Some(Runtime::Python) => 3,
+                Some(Runtime::Ruby) => 4,
             },
             keep,
             micros(busy),
@@ -296,6 +302,7 @@ impl Class {
                     1 => Some(Runtime::Perl),
                     2 => Some(Runtime::Text(text)),
                     3 => Some(Runtime::Python),
+                    4 => Some(Runtime::Ruby),
                     _ => return None,
                 },
                 version: Version::default(),
@@ -354,6 +361,7 @@ mod tests {
             Outcome::Abandoned(vec![1, 2]),
             Outcome::Broken,
             Outcome::Failed,
+            Outcome::Cut,
         ];
         let question = Question { came: 7, version: [1, 2, u64::MAX], class: b"xyz" };
         for message in outcomes.map(FromChild::Done).into_iter().chain([FromChild::Backend(question)]) {

@@ -18,6 +18,9 @@ const LONG: Duration = Duration::from_millis(500);
 /// The most requests in one lease.
 const REQUESTS_PER_LEASE: u64 = 64;
 
+/// How many backends may serve their last requests for each one that there may be. If there are more, the oldest end.
+const DRAINING_PER_BACKEND: u64 = 3;
+
 /// What a backend is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
@@ -122,9 +125,14 @@ pub(super) fn decide(view: &PoolView<'_>) -> Decision {
         }
     }
     let free = idle.len() - ended_idle;
-    for (index, seen) in backends.iter().enumerate().filter(|(_, seen)| seen.activity == Activity::Draining) {
-        match settings.graceful.map(|graceful| seen.since + graceful) {
+    let mut last: Vec<usize> =
+        (0..backends.len()).filter(|index| backends[*index].activity == Activity::Draining).collect();
+    last.sort_by_key(|index| backends[*index].since);
+    let too_many = draining.saturating_sub(settings.max.saturating_mul(DRAINING_PER_BACKEND));
+    for (place, index) in last.into_iter().enumerate() {
+        match settings.graceful.map(|graceful| backends[index].since + graceful) {
             // Why is known since it serves its last requests.
+            _ if (place as u64) < too_many => decision.end.push((index, Reason::Own)),
             Some(at) if now >= at => decision.end.push((index, Reason::Own)),
             Some(at) => next_check(at),
             None => {}
@@ -149,7 +157,7 @@ pub(super) fn decide(view: &PoolView<'_>) -> Decision {
     // A backend with an order to end counts until it has ended; one that serves its last requests has a successor already.
     let room = settings
         .max
-        .saturating_sub(backends.len() as u64 - draining.min(settings.max))
+        .saturating_sub(backends.len() as u64 - draining)
         .min(settings.max_of_all.saturating_sub(view.of_all));
     let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(view.starting));
     if wanted == 0 {
@@ -247,7 +255,9 @@ mod tests {
         assert_eq!(of(&[full], 1), (0, vec![(0, Reason::Requests)]));
         let draining = |seconds| seen(Activity::Draining, seconds, 9);
         assert_eq!(of(&[draining(1)], 1), (1, vec![]), "its successor does not wait for it");
-        assert_eq!(of(&[draining(1), draining(1)], 1), (0, vec![]), "but there are not more and more of them");
+        assert_eq!(of(&[draining(1), draining(2), draining(3)], 1), (1, vec![]), "even if others change soon after");
+        let four = [draining(1), draining(2), draining(4), draining(3)];
+        assert_eq!(of(&four, 1), (1, vec![(2, Reason::Own)]), "but there are not more and more of them");
         assert_eq!(of(&[draining(15)], 0), (0, vec![(0, Reason::Own)]));
         assert_eq!(of(&[draining(1), full], 0), (0, vec![(1, Reason::Requests)]));
     }

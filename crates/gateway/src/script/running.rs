@@ -93,7 +93,8 @@ impl Script {
                 None => break,
             }
         }
-        self.has_ended()
+        // What went wrong comes after the output.
+        self.has_ended() && matches!(self.deferred, None | Some(Event::Ended | Event::Output))
     }
 
     /// Reads unwanted output to the end, so that the script can do its work. Returns its length, or what went wrong: a

@@ -382,9 +382,9 @@ impl Place<'_> {
         };
         let socket = socket.ok_or_else(|| NoBackend::Failed(io::ErrorKind::InvalidData.into()))?;
         let (lease, stream) = (Lease::granted(connection, self.class, grant), Stream::new(Arc::new(socket)));
-        // A backend that has ended meanwhile fails the request, as it would a moment later.
-        if lease.cell().is_some_and(|cell| !cell.accept(grant.lease)) && stream.is_quiet() {
-            // The manager has not waited for this request, and takes the next question on that connection.
+        if lease.cell().is_some_and(|cell| !cell.accept(grant.lease)) {
+            // The manager has not waited for this request, and takes the next question on that connection. Perhaps another
+            // child has the backend by now, and what arrives on the stream is for others.
             ask::keep(lease.connection);
             return Ok(None);
         }

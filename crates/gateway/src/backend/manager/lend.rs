@@ -13,6 +13,7 @@ use sys::time::Instant;
 use sys::watch::{Interest, Watched, watch};
 
 use super::shared::{PIECE, Shared};
+use crate::backend::class::Concurrency;
 use crate::backend::manager_messages::{FromChild, FromManager, Grant, Outcome, PACKET_MAX, Question};
 use crate::backend::pool::{Granted, LeaseProgress};
 use crate::backend::reason::Reason;
@@ -20,6 +21,8 @@ use crate::protocol::{Frames, Messages};
 
 /// How long to read the rest of an unwanted response.
 const REST: Duration = Duration::from_secs(2);
+/// How much of it is read after the backend was told that nobody wants it, in bytes.
+const REST_MAX: usize = 1 << 20;
 /// How often to check whether a child still needs its lease.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -113,9 +116,22 @@ async fn lend(shared: &Arc<Shared>, connection: &Watched, packet: &mut [u8], len
         };
     let message = next.as_ref().ok().and_then(|length| FromChild::decode(&packet[..*length]));
     if let Some(FromChild::Done(outcome)) = message {
-        give_back(shared, index, number, grant.lease, &outcome);
-        // If only this request had the connection, the backend learns now that nobody reads it any more.
-        drop(lent);
+        let many = shared.state().pools[index].class.concurrency != Concurrency::One;
+        match outcome {
+            // Other requests have other connections. The backend is busy with this one until it notices, and closes its own.
+            Outcome::Abandoned(_) | Outcome::Cut | Outcome::Broken if many => {
+                let shared = shared.clone();
+                Shared::go(&shared.clone(), async move {
+                    until_closed(lent.socket).await;
+                    give_back(&shared, index, number, grant.lease, &outcome);
+                });
+            }
+            outcome => {
+                give_back(shared, index, number, grant.lease, &outcome);
+                // If only this request had the connection, the backend learns now that nobody reads it any more.
+                drop(lent);
+            }
+        }
         return receive(connection, packet).await;
     }
     // The child has gone or asks again, and does not need the lease any more that it may have kept.
@@ -188,14 +204,19 @@ fn give_back(shared: &Arc<Shared>, index: usize, number: u64, lease: u64, outcom
         let pool = &mut state.pools[index];
         (pool.release(number, lease, outcome), pool.class.protocol)
     };
-    if let (Some(socket), Outcome::Abandoned(position)) = (rest, outcome) {
-        let (shared, frames) = (shared.clone(), Frames::at(protocol, position));
+    if let Some(socket) = rest {
+        let shared = shared.clone();
+        let (open, frames) = match outcome {
+            Outcome::Abandoned(position) => (true, Frames::at(protocol, position)),
+            _ => (false, None),
+        };
         Shared::go(&shared.clone(), async move {
-            let ready = match frames {
-                Some(frames) => timeout(REST, drain(socket, frames)).await.unwrap_or(false),
-                None => false,
+            let ready = match (open, frames) {
+                (true, Some(frames)) => timeout(REST, drain(socket, frames)).await.unwrap_or(false),
+                (true, None) => false,
+                (false, _) => timeout(REST, until_closed(socket)).await.unwrap_or(false),
             };
-            shared.state().pools[index].drained(number, ready);
+            shared.state().pools[index].drained(number, ready, open);
             shared.settle_all(index);
         });
     }
@@ -216,6 +237,7 @@ async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
                 }
                 output.clear();
                 decoded.errors.clear();
+                decoded.notes.clear();
                 if let Some(end) = decoded.end {
                     return !end.last;
                 }
@@ -227,6 +249,32 @@ async fn drain(socket: Arc<OwnedFd>, mut frames: Frames) -> bool {
                 Err(_) => return false,
             },
             Err(_) => return false,
+        }
+    }
+}
+
+/// Tells a backend that nobody waits for a response any more, and waits until it closes the connection. Returns whether it has,
+/// or will at its next output.
+async fn until_closed(socket: Arc<OwnedFd>) -> bool {
+    if sys::socket::shutdown_write(&socket).is_err() {
+        return true;
+    }
+    let Ok(watched) = watch(socket, Interest::READABLE) else { return false };
+    let (mut received, mut left) = (vec![0; PIECE], REST_MAX);
+    loop {
+        match sys::socket::receive(watched.get_ref(), &mut received) {
+            Ok(0) => return true,
+            // One that reads nothing learns of the end when it writes.
+            Ok(length) if length >= left => return sys::socket::shutdown(watched.get_ref()).is_ok(),
+            Ok(length) => {
+                left -= length;
+                yield_now().await;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match watched.readable().await {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(_) => return false,
+            },
+            Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
         }
     }
 }

@@ -20,8 +20,8 @@ use crate::command::StartOptions;
 use crate::daemon::NotStarted;
 use crate::gate::{self, Permit, Rules};
 
-/// How many connections may wait until a backend accepts them.
-const BACKLOG: i32 = 128;
+/// How many connections may wait until a backend accepts them, as far as the system lets them (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
 
 /// Starts a backend once there is memory for it, and follows it to its end.
 pub(super) async fn start(shared: Arc<Shared>, index: usize) {

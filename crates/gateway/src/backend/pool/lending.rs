@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,11 @@ impl Pool {
             };
             let socket = match backend.connect(many) {
                 Ok(socket) => socket,
+                // So many wait to be accepted that there is no room for another one: a moment later there is.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.watches = true;
+                    break;
+                }
                 // The backend was not quick enough: its end will be noticed.
                 Err(error) => {
                     runtime::log!(
@@ -307,12 +313,14 @@ impl Pool {
             Outcome::Ready | Outcome::Closed if backend.activity == Activity::Ending => backend.hang_up(),
             Outcome::Ready => {}
             Outcome::Closed => backend.hang_up(),
-            Outcome::Abandoned(_) if backend.activity != Activity::Ending => {
+            Outcome::Abandoned(_) | Outcome::Cut if backend.activity != Activity::Ending => {
                 backend.busy = 1;
                 return backend.connection.clone();
             }
             Outcome::Last => self.end(number, Reason::Own),
-            Outcome::Abandoned(_) | Outcome::Broken | Outcome::Failed => self.end(number, Reason::Broken),
+            Outcome::Abandoned(_) | Outcome::Cut | Outcome::Broken | Outcome::Failed => {
+                self.end(number, Reason::Broken)
+            }
         }
         self.rest(number);
         None
@@ -325,14 +333,17 @@ impl Pool {
         match outcome {
             Outcome::Failed => self.fails("ended with exit status 0"),
             Outcome::Ready | Outcome::Closed | Outcome::Last => self.failures = Failures::default(),
-            Outcome::Abandoned(_) | Outcome::Broken => {}
+            Outcome::Abandoned(_) | Outcome::Cut | Outcome::Broken => {}
         }
     }
 
-    /// Handles the end of an unwanted response; `ready`: the backend can serve again.
-    pub(in crate::backend) fn drained(&mut self, number: u64, ready: bool) {
+    /// Handles the end of an unwanted response; `ready`: the backend can serve again, over the connection if that is `open`.
+    pub(in crate::backend) fn drained(&mut self, number: u64, ready: bool, open: bool) {
         if let Some(backend) = self.backend_mut(number) {
             backend.busy = 0;
+            if !open {
+                backend.hang_up();
+            }
         }
         match ready {
             true => self.rest(number),

@@ -6,6 +6,7 @@ use crate::harness::frames::{DATA, END_STREAM, Ended, Frames, request};
 use crate::harness::mpm::under_percore_and;
 use crate::harness::server::Server;
 use crate::harness::site::Site;
+use crate::harness::wait::until;
 use crate::harness::wire::{Client, End, get};
 
 const ROOM: &str = include_str!("wsgi_applications/room.py");
@@ -138,21 +139,41 @@ under_percore_and! { event:
         for (path, line) in [
             ("/room/fails", "ValueError: before the head"),
             ("/room/forgets", "returned without a complete response"),
+            ("/room/cancels", "CancelledError"),
         ] {
             assert_eq!(server.get(path).status, 500);
             server.logged(line);
         }
-        let mut client = server.client();
-        client.send(get("/room/late"));
-        let (rest, _) = client.rest();
-        let text = String::from_utf8_lossy(&rest);
-        assert!(text.contains("chunked") && !text.ends_with("0\r\n\r\n"), "{text}");
-        server.logged("ValueError: after the head");
+        for (path, line) in [("/room/late", "ValueError: after the head"), ("/room/large", "ValueError: after a large head")] {
+            let mut client = server.client();
+            client.send(get(path));
+            let (rest, _) = client.rest();
+            let text = String::from_utf8_lossy(&rest);
+            assert!(text.contains("chunked") && !text.ends_with("0\r\n\r\n") || text.contains(" 500 "), "{text}");
+            server.logged(line);
+        }
         let mut client = server.client();
         client.send(get("/room/waits"));
         client.bytes(100);
         client.reset();
         server.logged("heard http.disconnect");
+        let mut client = server.client();
+        client.send(get("/room/listens"));
+        client.bytes(100);
+        client.reset();
+        until("both are told", || (server.log().matches("told http.disconnect").count() == 2).then_some(()));
+    }
+
+    /// More requests than ever come while the process starts are all answered.
+    fn a_burst_waits_for_the_process(mpm: Mpm) {
+        let site = site();
+        let server = Server::start(mpm, &site, &configuration("processes=1"));
+        server.announce("the room is closed");
+        let mut clients: Vec<Client> = (0..300).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| client.send(get("/room/born")));
+        for client in &mut clients {
+            assert_eq!(client.response().status, 200);
+        }
     }
 
     /// Messages of all lengths come back, whole or in pieces, and both sides may end.

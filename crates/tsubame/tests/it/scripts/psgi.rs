@@ -90,6 +90,8 @@ under_percore_and! { event:
         let file = server.get("/app/file");
         assert_eq!((file.field("Content-Length"), file.body.len()), (Some("300000"), 300_000));
         assert_eq!(server.get("/app/prints").text(), "clean");
+        assert_eq!(server.get("/app/keeps").text(), "mine");
+        assert_eq!(server.get("/app/steals").text(), "the response is over\n");
         let mut client = server.client();
         client.send(get("/app/stream"));
         let mut received = String::new();
@@ -116,6 +118,7 @@ under_percore_and! { event:
             ("/app/fails", "before the head"),
             ("/app/forgets", "has made no response"),
             ("/app/wide", "characters that are no bytes"),
+            ("/app/interim", "no number from 200 to 599"),
             ("/app/broken", "a field cannot be sent: X-A"),
             ("/app/exits", "has made no response"),
             ("/wrong", "syntax error"),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use sys::process::Pid;
+use sys::signal::Signal;
 
 use crate::harness::mpm::{Mpm, under_percore_and};
 use crate::harness::server::Server;
@@ -122,6 +123,54 @@ under_percore_and! { prefork:
         assert!(seen.iter().all(|one| one[0] == seen[0][0] && one[0] != one[1] && one[2] == 1), "{seen:?}");
         change(&script, text);
         assert_ne!(numbers()[0], seen[0][0], "a changed script is loaded again");
+    }
+
+    /// Copies whose clients have gone do not keep others from theirs for ever.
+    fn copies_that_nobody_waits_for_end(mpm: Mpm) {
+        let site = site();
+        site.file(
+            "apps/copy.wsgi",
+            "import os, time\ndef application(environ, start_response):\n    start_response('200 OK', [])\n    \
+             with open(os.path.dirname(__file__) + '/copies', 'a') as file:\n        file.write('%d\\n' % os.getpid())\n    \
+             while environ['PATH_INFO'] == '/stays':\n        time.sleep(0.1)\n    return []\n",
+        );
+        let lines = "Alias /copy ${ROOT}/apps/copy.wsgi\n<Location /copy>\nSetHandler python-fork\nOptions +ExecCGI\n</Location>\n";
+        let server = Server::start(mpm, &site, &format!("{}{lines}Timeout 1\n", configuration("threads=1")));
+        server.allow("Script timed out before returning headers");
+        server.allow("Timeout when reading response headers");
+        let copies = || -> Vec<i32> {
+            let text = std::fs::read_to_string(site.root.join("apps/copies")).unwrap_or_default();
+            text.split_terminator('\n').filter_map(|line| line.parse().ok()).collect()
+        };
+        // One more than may run at once.
+        let mut clients: Vec<_> = (0..=4 * sys::affinity::processors()).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| client.send(get("/copy/stays")));
+        until("all copies", || (copies().len() == clients.len()).then_some(()));
+        until("their ends", || copies().into_iter().all(is_gone).then_some(()));
+        assert_eq!(server.get("/copy").status, 200);
+    }
+
+    /// A client that goes away in the middle of its upload costs no process.
+    fn a_broken_upload_costs_no_process(mpm: Mpm) {
+        let site = site();
+        let lines = "WSGIScriptAlias /reads ${ROOT}/apps/reads.wsgi process-group=site\n";
+        let server = Server::start(mpm, &site, &format!("{}{lines}", configuration("processes=1 threads=1")));
+        site.file(
+            "apps/reads.wsgi",
+            "import os\ndef application(environ, start_response):\n    open(os.path.dirname(__file__) + '/reading', 'w').close()\n    \
+             environ['wsgi.input'].read()\n    start_response('200 OK', [])\n    return [b'%d' % os.getpid()]\n",
+        );
+        let whole = "POST /reads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
+        server.announce("AH01225: Error reading request entity data");
+        let process = server.client().request(whole).text();
+        for _ in 0..5 {
+            let _ = std::fs::remove_file(site.root.join("apps/reading"));
+            let mut client = server.client();
+            client.send("POST /reads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\nabc");
+            until("the application reads", || site.root.join("apps/reading").exists().then_some(()));
+            drop(client);
+            assert_eq!(server.client().request(whole).text(), process);
+        }
     }
 
     /// Pieces reach the client when they are made, and the response is closed.
@@ -314,4 +363,63 @@ fn requests_wait_for_their_turn() {
     let mut counts: Vec<u32> = clients.iter_mut().map(|client| counted(&client.response().text()).1).collect();
     counts.sort_unstable();
     assert!(counts.into_iter().eq(1..=130), "each is served once");
+}
+
+/// A child that stands still while it is given a process finds, when it goes on, that another child has the process by now: what
+/// arrives from there is not for its client.
+#[test]
+fn a_response_reaches_only_its_own_client() {
+    let site = site();
+    site.file(
+        "apps/slow.wsgi",
+        "import os, time\nHERE = os.path.dirname(__file__)\ndef wait_for(name):\n    while not os.path.exists(HERE + '/' + name):\n        \
+         time.sleep(0.005)\ndef application(environ, start_response):\n    name = environ['PATH_INFO'][1:]\n    \
+         start_response('200 OK', [('Content-Type', 'text/plain')])\n    if name == 'own':\n        yield b'own'\n        return\n    \
+         open(HERE + '/' + name + '-began', 'w').close()\n    wait_for(name)\n    yield b'of ' + name.encode()\n    \
+         open(HERE + '/' + name + '-sent', 'w').close()\n    wait_for(name + '-end')\n    yield b', the end'\n",
+    );
+    site.file("htdocs/x.txt", "x");
+    let lines = "WSGIScriptAlias /slow ${ROOT}/apps/slow.wsgi process-group=site\nLogFormat \"%P %U%q\" processes\n\
+        CustomLog logs/processes processes\n<Location /status>\nSetHandler server-status\n</Location>\n\
+        StartServers 5\nMinSpareServers 5\n";
+    let server = Server::start(Mpm::Prefork, &site, &format!("{}{lines}", configuration("processes=1 threads=1")));
+    let exists = |name: &str| until(name, || site.root.join("apps").join(name).exists().then_some(()));
+    // A client, and the child that has its connection.
+    let connect = |name: &str| {
+        let mut client = server.client();
+        client.send(format!("GET /x.txt?{name} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        assert_eq!(client.response().text(), "x");
+        let line = until("its child", || {
+            let log = site.read("logs/processes");
+            log.lines().find(|line| line.ends_with(&format!("?{name}"))).map(str::to_string)
+        });
+        let process = line.split(' ').next().and_then(|process| process.parse().ok()).and_then(Pid::new);
+        (client, process.unwrap_or_else(|| panic!("{line}")))
+    };
+    let (mut first, _) = connect("first");
+    first.send(get("/slow/first"));
+    exists("first-began");
+    let (mut stopped, child) = connect("stopped");
+    stopped.send(get("/slow/own"));
+    until("the question of the child", || {
+        server.get("/status?auto").text().contains("BackendRequestsWaiting: 1").then_some(())
+    });
+    child.kill(Signal::STOP).expect("stop");
+    for name in ["first", "first-end"] {
+        site.file(format!("apps/{name}"), "");
+    }
+    assert_eq!(first.response().text(), "of first, the end");
+    let (mut other, its_child) = connect("other");
+    other.send(get("/slow/other"));
+    exists("other-began");
+    its_child.kill(Signal::STOP).expect("stop");
+    site.file("apps/other", "");
+    exists("other-sent");
+    child.kill(Signal::CONT).expect("go on");
+    until("its next question", || {
+        server.get("/status?auto").text().contains("BackendRequestsWaiting: 1").then_some(())
+    });
+    its_child.kill(Signal::CONT).expect("go on");
+    site.file("apps/other-end", "");
+    assert_eq!((other.response().text(), stopped.response().text()), ("of other, the end".into(), "own".into()));
 }

@@ -3,6 +3,7 @@ use strict;
 use warnings;
 
 my $count = 0;
+my $kept;
 my ($here) = __FILE__ =~ m{\A(.*)/};
 print "compiled\n";
 
@@ -38,6 +39,9 @@ my %work = (
     wide    => sub { return [ 200, [], ["\x{263A}"] ] },
     broken  => sub { return [ 200, [ 'X-A' => "1\r\nX-B: 2" ], [] ] },
     exits   => sub { exit 3 },
+    keeps   => sub { return sub { $kept = $_[0]->( [ 200, [] ] ); $kept->write('mine'); $kept->close } },
+    steals  => sub { return sub { my $writer = $_[0]->( [ 200, [] ] ); eval { $kept->write('stolen') }; $kept->close; $writer->write( $@ ); $writer->close } },
+    interim => sub { return [ 101, [], [] ] },
     last    => sub { my ($env) = @_; $env->{'psgix.harakiri.commit'} = 1; return [ 200, [], [$$] ] },
     cleans  => sub {
         my ($env) = @_;

@@ -65,6 +65,23 @@ async def answer(scope, receive, send):
         raise ValueError("before the head")
     if word == "forgets":
         return
+    if word == "cancels":
+        raise asyncio.CancelledError
+    if word == "large":
+        # The head alone takes more than one piece.
+        headers = [(b"x-%d" % number, b"x" * 1000) for number in range(20)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        raise ValueError("after a large head")
+    if word == "listens":
+        # Two tasks wait for the client's end.
+        await body_of(receive)
+        tasks = [asyncio.ensure_future(receive()) for _ in range(2)]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        for message in await asyncio.gather(*tasks):
+            print("told %s" % message["type"])
+        return
     body = await body_of(receive)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
     if word == "scope":
