@@ -16,6 +16,7 @@ pub mod mod_fastcgi;
 pub mod mod_fcgid;
 pub mod mod_info;
 pub mod mod_metrics;
+pub mod mod_passenger;
 pub mod mod_perl;
 pub mod mod_php;
 pub mod mod_speedycgi;

@@ -130,6 +130,7 @@ pub static MODULES: &[&Module] = &[
     &generators::mod_php::PHP7,
     &generators::mod_php::PHP5,
     &generators::mod_speedycgi::MODULE,
+    &generators::mod_passenger::MODULE,
     &generators::mod_wsgi::MODULE,
     &mappers::mod_dir::MODULE,
     &mappers::mod_imagemap::MODULE,

@@ -1,6 +1,7 @@
-//! Arguments that the directives of several of these modules take.
+//! Arguments that the directives of several of these modules take, and rows of those that do nothing.
 
-use conf::Cmd;
+use conf::directive::Args::Take1;
+use conf::{Allowed, Cmd, Directive, row};
 
 /// A number of our own directives, for which Apache has no rules.
 pub(super) fn number(cmd: &Cmd<'_>, value: &str) -> Result<u64, String> {
@@ -13,4 +14,15 @@ pub(super) fn check_accessible(cmd: &Cmd<'_>, what: &str, path: &str) -> Result<
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{what} {path} cannot be accessed: {}", sys::describe(&error))),
     }
+}
+
+/// The row of a directive with one argument that has no effect here, and why.
+pub(super) const fn ignored(
+    name: &'static str,
+    allowed: Allowed,
+    default: &'static str,
+    why: &'static str,
+    help: &'static str,
+) -> Directive {
+    row(name, allowed, Take1(|_, _| Ok(())), default, help).without_effect(why)
 }

@@ -28,6 +28,7 @@ use self::settings::{
     CALLABLE, CHUNKED, ERROR_OVERRIDE, Interface, MapHead, NO_BYTECODE, PASS_AUTHORIZATION, RELOADING, RESTRICTED,
     SENDFILE, STDERR, TIMEOUT_MESSAGE, WsgiDir, WsgiServer,
 };
+use super::arguments::{check_accessible, ignored};
 use super::backends;
 use super::obstacle::Obstacle;
 use crate::loggers::mod_log_config::accounts_for_scripts;
@@ -67,17 +68,6 @@ const FILEINFO: Allowed = Allowed::FILEINFO;
 /// Settings that concern interpreters inside the server's processes, which do not exist here.
 const NO_INTERPRETER: &str = "Python runs in processes of its own.";
 const OWN_SOCKETS: &str = "The process manager keeps its sockets where no other process can reach them.";
-
-/// A row of a directive with a flag that has no effect here.
-const fn ignored(
-    name: &'static str,
-    allowed: Allowed,
-    default: &'static str,
-    why: &'static str,
-    help: &'static str,
-) -> Directive {
-    row(name, allowed, Take1(|_, _| Ok(())), default, help).without_effect(why)
-}
 
 /// The row of a script that mod_wsgi runs in another place than the handler.
 const fn inside(name: &'static str, allowed: Allowed, help: &'static str) -> Directive {
@@ -153,7 +143,7 @@ fn set_optimize(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
 }
 
 fn set_home(cmd: &mut Cmd<'_>, value: &str) -> Outcome {
-    super::arguments::check_accessible(cmd, "Python", &format!("{value}/bin/python3"))?;
+    check_accessible(cmd, "Python", &format!("{value}/bin/python3"))?;
     cmd.server_set(|s: &mut WsgiServer| &mut s.python_home, value.to_string())
 }
 

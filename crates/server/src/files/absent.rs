@@ -35,6 +35,7 @@ const TABLE: &[Absent] = &[
     Absent("psgi-script", "mod_perl", PERL),
     Absent("python-fork", "mod_wsgi", &["wsgi_module"]),
     Absent("python-program", "mod_python", &[]),
+    Absent("rack-script", "mod_passenger", &["passenger_module"]),
     Absent("scgi-handler", "mod_scgi", &["scgi_module"]),
     Absent("server-parsed", "mod_include", &["include_module"]),
     Absent("speedycgi-script", "mod_speedycgi", &["speedycgi_module"]),

@@ -21,6 +21,7 @@ pub mod proxy_fcgi;
 pub mod proxy_others;
 pub mod proxy_same_as_apache;
 pub mod psgi;
+pub mod rack;
 pub mod replaced;
 pub mod script_ends;
 pub mod script_log_same_as_apache;

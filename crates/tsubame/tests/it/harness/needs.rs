@@ -195,6 +195,14 @@ pub const PLACK: Need = Need {
     is_fate: false,
 };
 
+/// Rack, whose Lint checks what servers and applications say to each other.
+pub const RACK: Need = Need {
+    what: "Debian's Ruby and Rack",
+    remedy: "apt-get install ruby ruby-rack",
+    is_there: || Command::new("ruby").args(["-rrack", "-e1"]).output().is_ok_and(|output| output.status.success()),
+    is_fate: false,
+};
+
 /// WebSockets of Python, client and server.
 pub const WEB_SOCKETS: Need = Need {
     what: "Debian's WebSockets for Python",

@@ -154,7 +154,7 @@ fn own_address() -> (Ipv4Addr, UnixDatagram) {
 }
 
 /// Modules that bring a process manager with them: tests that need one load it.
-pub const MANAGED: [&str; 9] = [
+pub const MANAGED: [&str; 10] = [
     "fastcgi_module",
     "fcgid_module",
     "perl_module",
@@ -164,6 +164,7 @@ pub const MANAGED: [&str; 9] = [
     "scgi_module",
     "speedycgi_module",
     "wsgi_module",
+    "passenger_module",
 ];
 
 /// A `LoadModule` line for the wanted MPM and for every module of Tsubame that is only there when it is asked.
